@@ -60,7 +60,6 @@ pub struct Principal {
     pub request_id: String,
 }
 
-/// How a caller authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Via {
     /// By a header that browsers never send on their own.
@@ -85,7 +84,6 @@ impl Principal {
         allows(self.role, permission)
     }
 
-    /// Rejects an object outside of its scopes.
     pub fn check_scope(&self, object: &str) -> Result<(), Problem> {
         if in_scope(&self.scopes, object) {
             return Ok(());
@@ -113,9 +111,11 @@ impl Principal {
     }
 }
 
+type Table = HashMap<(Method, &'static str), (Access, Surface)>;
+
 /// The routes with their permissions.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries(Arc<HashMap<(Method, &'static str), (Access, Surface)>>);
+pub(crate) struct Entries(Arc<Table>);
 
 impl Entries {
     pub(crate) fn of(routes: &[Route]) -> Self {
@@ -235,7 +235,6 @@ fn address(parts: &Parts) -> IpAddr {
 enum Refusal {
     Login,
     Problem(Problem),
-    /// An invalid AWS signature.
     Signature(signature::Refusal),
 }
 

@@ -18,15 +18,18 @@ pub use crate::route::Api;
 
 use crate::problem::Problem;
 use crate::route::Surface;
+use crate::server::BODY_BYTES_MAX;
 use crate::state::State;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::FromRequestParts;
-use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, Path, Query, Request};
+use axum::extract::rejection::{BytesRejection, JsonRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use futures_core::Stream;
 use serde::de::DeserializeOwned;
+use std::pin::Pin;
+use std::time::Duration;
 use tidemill_api::Page;
 use tidemill_domain::code::Code;
 use tidemill_store::Tx;
@@ -36,7 +39,6 @@ pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(Api::openapi())
 }
 
-/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -46,7 +48,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let whole = Request::from_parts(parts.clone(), body);
-        let bytes = Bytes::from_request(whole, state).await.map_err(|rejection| unread(&rejection))?;
+        let unread = |rejection: BytesRejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+            _ => Problem::bad_request("the body is incomplete", "send it again"),
+        };
+        let bytes = Bytes::from_request(whole, state).await.map_err(unread)?;
         // Serde would read a list as the fields in their order.
         if bytes.trim_ascii_start().first() == Some(&b'[') {
             let (status, why) = (StatusCode::UNPROCESSABLE_ENTITY, "the body is a list, not an object");
@@ -60,13 +66,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 const BODY_REMEDY: &str = "send `Content-Type: application/json` and a body as described in /openapi.json";
-
-fn unread(rejection: &BytesRejection) -> Problem {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return too_large();
-    }
-    Problem::bad_request("the body is incomplete", "send it again")
-}
 
 fn body_problem(rejection: &JsonRejection) -> Problem {
     let what = match rejection {
@@ -86,14 +85,39 @@ fn in_words(what: &str, rejection: &str) -> String {
 }
 
 pub(crate) fn too_large() -> Problem {
-    Problem::new(
-        Code::TooLarge,
-        "the body is larger than 1 MiB",
-        "send less, or split it into several requests",
-    )
+    let remedy = "send less, or split it into several requests";
+    Problem::new(Code::TooLarge, "the body is larger than 1 MiB", remedy)
 }
 
-/// The query string.
+/// A body that is too large is read up to here and discarded. A client that is still sending would not see the answer.
+const DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
+const BODY_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads a whole body, whatever its `Content-Type`.
+pub(crate) async fn read_body(body: axum::body::Body) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(BODY_PATIENCE, collect(body)).await {
+        Ok(Ok(bytes)) => bytes.ok_or_else(too_large),
+        Ok(Err(_)) | Err(_) => Err(Problem::bad_request("the body did not arrive", "send it again")),
+    }
+}
+
+/// None if there are too many bytes.
+async fn collect(body: axum::body::Body) -> Result<Option<Bytes>, axum::Error> {
+    let mut stream = body.into_data_stream();
+    let mut next = async || std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await;
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(part) = next().await {
+        let part = part?;
+        length += part.len();
+        if length <= BODY_BYTES_MAX {
+            bytes.extend_from_slice(&part);
+        } else if length > DRAINED_BYTES_MAX {
+            break;
+        }
+    }
+    Ok((length <= BODY_BYTES_MAX).then(|| bytes.into()))
+}
+
 #[derive(Debug)]
 pub(crate) struct QueryString<T>(pub(crate) T);
 
@@ -101,26 +125,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryString<T>
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match Query::from_request_parts(parts, state).await {
-            Ok(Query(value)) => Ok(Self(value)),
-            Err(rejection) => Err(query_problem(&rejection, parts.extensions.get::<Surface>())),
-        }
+        let rejection = match Query::from_request_parts(parts, state).await {
+            Ok(Query(value)) => return Ok(Self(value)),
+            Err(rejection) => rejection,
+        };
+        let remedy = match parts.extensions.get::<Surface>() {
+            Some(Surface::Page) => "open the page again without the part after the question mark",
+            _ => "see /openapi.json for its parameters",
+        };
+        Err(Problem::bad_request(in_words("invalid query string", &rejection.body_text()), remedy))
     }
-}
-
-fn query_problem(rejection: &QueryRejection, surface: Option<&Surface>) -> Problem {
-    let why = in_words("invalid query string", &rejection.body_text());
-    let remedy = match surface {
-        Some(Surface::Page) => "open the page again without the part after the question mark",
-        _ => "see /openapi.json for its parameters",
-    };
-    Problem::bad_request(why, remedy)
 }
 
 /// What a handler that reads answers with.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
-/// The answer of a handler that lists.
 pub(crate) type List<T> = Answer<Page<T>>;
 
 /// A transaction to read in. Make it the last parameter, so that an invalid request does not open one.
@@ -156,9 +175,25 @@ pub(crate) fn limit(given: Option<u32>) -> Result<u32, Problem> {
     }
 }
 
-/// An id in the path.
 pub(crate) fn id(text: &str) -> Result<i64, Problem> {
     text.parse().ok().filter(|id| *id > 0).ok_or_else(|| {
         Problem::bad_request("the id in the address is not a positive whole number", "use an id from a list")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit() {
+        let largest = vec![b'x'; BODY_BYTES_MAX];
+        assert_eq!(read_body(Body::from(largest.clone())).await.unwrap(), largest);
+
+        for length in [BODY_BYTES_MAX + 1, DRAINED_BYTES_MAX + 1] {
+            let problem = read_body(Body::from(vec![b'x'; length])).await.unwrap_err();
+            assert_eq!(problem.code(), Code::TooLarge, "{length}");
+        }
+    }
 }

@@ -32,7 +32,6 @@ use tower::Service as _;
 const SILENCE_MAX: Duration = Duration::from_secs(75);
 /// Pause after the system refused a connection.
 const PAUSE: Duration = Duration::from_secs(1);
-/// `Retry-After` when all places are taken.
 const RETRY_SECONDS: u64 = 5;
 
 /// Limits from the number of files that this process may open; `per_address` overrides the limit per address.

@@ -145,7 +145,6 @@ fn render(health: &Health) -> Value {
     })
 }
 
-/// The metrics in the format of Prometheus.
 pub(crate) async fn metrics(Given(state): Given<State>) -> Response {
     exposed(state.inner().parts.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ pub mod signature;
 
 use crate::api::pool::emr_agent::{Call, Request as AgentRequest};
 use crate::api::pool::named_call;
-use crate::body;
+use crate::api::read_body;
 use crate::mutation::Caller;
 use crate::state::State;
 use axum::Json;
@@ -25,14 +25,12 @@ use serde::Deserialize;
 use serde_json::json;
 use signature::AccessKey;
 
-/// The function of the EMR Batch Agent.
 pub const FUNCTION: &str = "emr-batch-agent";
 
 #[derive(Clone, Debug)]
 pub struct LambdaOptions {
     /// The only function.
     pub function: String,
-    /// Whether calls have to be signed.
     pub signature: SignatureMode,
     pub keys: Vec<CallerKey>,
 }
@@ -119,7 +117,7 @@ async fn call(caller: &Caller, invocation: Invocation, request: Request) -> (Rep
     if !invocation.kind.does_work() {
         return (Reply::WouldAccept, String::new());
     }
-    let payload = match body::read(request.into_body()).await {
+    let payload = match read_body(request.into_body()).await {
         Ok(bytes) => payload(&bytes),
         Err(problem) => return refuse(ServiceError::from(&problem)),
     };
@@ -160,7 +158,6 @@ fn find(state: &State, uri: &Uri) -> Result<(), ServiceError> {
     }
 }
 
-/// The log of a call, in the form of Lambda.
 fn call_log(reply: &Reply, request_id: &str) -> String {
     let line = match reply {
         Reply::Answered(answer) => answer.to_string(),

@@ -7,7 +7,6 @@
 pub mod access;
 pub mod action;
 pub mod api;
-mod body;
 mod connection;
 pub mod dashboard;
 pub mod health;

@@ -75,17 +75,13 @@ fn after(boot: &str, id: &str) -> Resume {
 
 fn problem(error: SubscribeError) -> Problem {
     let remedy = "close other pages of this dashboard, or reload this page yourself";
-    match error {
-        SubscribeError::Closed => Problem::shutting_down(),
-        SubscribeError::OwnLimit => {
-            let detail = format!("you already have {} open streams", hub::STREAMS_PER_IDENTITY);
-            Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
-        }
-        SubscribeError::Limit => {
-            let detail = format!("the server already has {} open streams", hub::STREAMS);
-            Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
-        }
-    }
+    let (who, limit) = match error {
+        SubscribeError::Closed => return Problem::shutting_down(),
+        SubscribeError::OwnLimit => ("you already have", hub::STREAMS_PER_IDENTITY),
+        SubscribeError::Limit => ("the server already has", hub::STREAMS),
+    };
+    let detail = format!("{who} {limit} open streams");
+    Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
 }
 
 /// The events of one page.

@@ -42,7 +42,6 @@ pub struct Order {
     reason: String,
 }
 
-/// The body of a request for an action.
 pub(crate) trait ActionBody: DeserializeOwned + Serialize + Send + Sync + 'static {
     /// The reason, and what else the action needs.
     fn read(&self) -> Result<(Option<&str>, Parameters), Problem>;
@@ -72,7 +71,6 @@ pub(crate) enum Parameters {
         selection: Selection,
         limit: u32,
     },
-    /// Rows of an attached table.
     Rows(Vec<EventId>),
     /// A silence checks its own reason.
     Silence(CreateSilence),
@@ -92,7 +90,6 @@ pub(crate) struct ActionRequest<'a> {
     pub(crate) parameters: Parameters,
 }
 
-/// The status and the body of an answer.
 pub(crate) type Outcome = Result<(StatusCode, Value), Problem>;
 
 impl ActionRequest<'_> {
@@ -204,7 +201,6 @@ async fn by_api<B: ActionBody>(
     Ok(mutation::answer(status, body))
 }
 
-/// The requested path.
 fn with_places(template: &str, places: &[String]) -> String {
     let mut places = places.iter();
     let parts = template.split('/').map(|part| match part.starts_with('{') {

@@ -2,6 +2,8 @@
 
 mod page;
 
+pub use page::action_route;
+
 use crate::api::describe::Complete;
 use crate::api::{alert, audit, execution, job, outbox, pool, process, render, schedule, token};
 use crate::problem::ProblemBody;
@@ -68,21 +70,15 @@ const OPERATE: Access = Access::Needs(Permission::Operate);
 const ADMINISTER: Access = Access::Needs(Permission::Administer);
 const REQUEST: Access = Access::Needs(Permission::Request);
 
-fn get<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
-    Route::new(Method::GET, path, access, routing::get(handler))
+macro_rules! methods {
+    ($($name:ident $method:ident),+) => {$(
+        fn $name<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
+            Route::new(Method::$method, path, access, routing::$name(handler))
+        }
+    )+};
 }
 
-fn post<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
-    Route::new(Method::POST, path, access, routing::post(handler))
-}
-
-fn delete<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
-    Route::new(Method::DELETE, path, access, routing::delete(handler))
-}
-
-fn patch<T: 'static>(path: &'static str, access: Access, handler: impl Handler<T, State>) -> Route {
-    Route::new(Method::PATCH, path, access, routing::patch(handler))
-}
+methods!(get GET, post POST, delete DELETE, patch PATCH);
 
 const REQUESTS: &str = "/api/v1/requests";
 
@@ -182,10 +178,10 @@ api_routes! {
     // It has the payload.
     get("/api/v1/outbox/failed/{id}", ADMINISTER, outbox::failed_event::show),
     // It writes the payload.
-    post("/api/v1/outbox/events", ADMINISTER, outbox::event::add),
-    get("/api/v1/outbox/events", VIEW, outbox::event::list),
+    post("/api/v1/outbox/events", ADMINISTER, outbox::add),
+    get("/api/v1/outbox/events", VIEW, outbox::events),
     // It has the payload.
-    get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event::show),
+    get("/api/v1/outbox/events/{id}", ADMINISTER, outbox::event),
     get("/api/v1/outbox/relays", VIEW, outbox::relays),
     get("/api/v1/outbox/attached", VIEW, outbox::attached::list),
     post("/api/v1/outbox/attached", ADMINISTER, outbox::attached::attach),
@@ -228,11 +224,6 @@ fn other_routes() -> Vec<Route> {
         post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::invoke_async).on(Lambda),
         get("/2015-03-31/functions/{name}", REQUEST, lambda::describe).on(Lambda),
     ]
-}
-
-/// The route of the extra action of the program, if it has one.
-pub fn action_route() -> Route {
-    page::of_action()
 }
 
 pub(crate) fn router(routes: Vec<Route>) -> Router<State> {

@@ -29,12 +29,10 @@ pub struct Parts {
     pub pools: Pools,
     pub render: RenderPart,
     pub action: Option<Arc<dyn ExtraAction>>,
-    /// The alert rules in force.
     pub rules: Vec<Rule>,
     pub clock: Arc<dyn Clock>,
     /// None if the program records no metrics.
     pub metrics: Option<PrometheusHandle>,
-    /// The configuration in force.
     pub configuration: Vec<ConfigLine>,
     pub version: String,
 }
@@ -49,7 +47,6 @@ pub struct RenderPart {
     pub posters: Option<LocalPath>,
 }
 
-/// A line of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigLine {
     pub key: String,
@@ -69,7 +66,6 @@ pub(crate) struct Inner {
     pub(crate) parts: Parts,
     /// URL prefix without a slash at its end; may be empty.
     pub(crate) base_path: String,
-    /// The name in the header of every page.
     pub(crate) instance: String,
     pub(crate) authentication: Authentication,
     pub(crate) cookie: CookieName,

@@ -1,10 +1,10 @@
 //! The alert channel that calls a URL: https only, no redirects, and no address of a private network unless the
 //! configuration allows it. It calls the very IP address that it checked.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 use tidemill_domain::time::Clock;
 use tidemill_engine::alert::channel::{Channel, Delivering, DeliveryError};
 use tidemill_engine::alert::message::Message;
@@ -13,7 +13,6 @@ use tidemill_engine::alert::sns::notification;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A URL that receives every notification.
 pub struct Webhook {
     name: String,
     url: reqwest::Url,
@@ -114,15 +113,12 @@ impl Webhook {
     async fn resolve(&self, host: &str) -> Result<SocketAddr, DeliveryError> {
         let port = self.url.port_or_known_default().unwrap_or(443);
         let literal = host.trim_start_matches('[').trim_end_matches(']');
-        let found: io::Result<Vec<SocketAddr>> =
-            tokio::net::lookup_host((literal, port)).await.map(Iterator::collect);
-        let found = found.map_err(|_| DeliveryError::temporary("the host name does not resolve"))?;
-        match found.iter().find(|address| self.allows_private || is_public(address.ip())) {
-            Some(address) => Ok(*address),
-            None => Err(DeliveryError::permanent(
-                "the host is in a private network, and allow_private is not set",
-            )),
-        }
+        let found = tokio::net::lookup_host((literal, port)).await;
+        let mut found = found.map_err(|_| DeliveryError::temporary("the host name does not resolve"))?;
+        let private = "the host is in a private network, and allow_private is not set";
+        found
+            .find(|address| self.allows_private || is_public(address.ip()))
+            .ok_or_else(|| DeliveryError::permanent(private))
     }
 }
 
@@ -135,12 +131,9 @@ fn refused(status: reqwest::StatusCode) -> DeliveryError {
 
 /// Whether an address is public: not this host, not a private network, not a cloud metadata service.
 fn is_public(address: IpAddr) -> bool {
-    match address {
+    match address.to_canonical() {
         IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_public_v4(v4),
-            None => is_public_v6(v6),
-        },
+        IpAddr::V6(v6) => is_public_v6(v6),
     }
 }
 

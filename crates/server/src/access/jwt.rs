@@ -11,7 +11,6 @@ use tidemill_domain::audit::Role;
 use tidemill_domain::time::Timestamp;
 
 tidemill_domain::words! {
-    /// Which signature an issuer uses.
     pub enum Signature {
         /// HMAC with a shared secret.
         Hs256 = "hs256",

@@ -34,7 +34,7 @@ pub struct Limits {
     failures: Mutex<HashMap<IpAddr, Count>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Count {
     since: Monotonic,
     count: u32,
@@ -46,18 +46,23 @@ impl Limits {
     }
 
     pub(crate) fn check_caller(&self, caller: &str, now: Monotonic) -> Result<(), Problem> {
-        let count = add(&self.callers, caller.to_owned(), now);
-        within(count, self.rates.per_caller, now)
+        count(&self.callers, caller.to_owned(), self.rates.per_caller, now)
     }
 
     /// Counts a failed attempt. Valid credentials always pass, even from an address with many failures: behind a proxy all
     /// callers share one address, and 256 bits cannot be guessed.
     pub(crate) fn note_failure(&self, address: IpAddr, now: Monotonic) -> Result<(), Problem> {
-        within(add(&self.failures, address, now), self.rates.failures, now)
+        count(&self.failures, address, self.rates.failures, now)
     }
 }
 
-fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Monotonic) -> Count {
+/// Counts one more, and refuses it if it is more than `most`.
+fn count<K: Hash + Eq>(
+    counts: &Mutex<HashMap<K, Count>>,
+    key: K,
+    most: u32,
+    now: Monotonic,
+) -> Result<(), Problem> {
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     if counts.len() >= CALLERS_MAX {
         counts.retain(|_, count| now.since(count.since) < WINDOW);
@@ -71,10 +76,6 @@ fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Mon
         *count = Count { since: now, count: 0 };
     }
     count.count = count.count.saturating_add(1);
-    *count
-}
-
-fn within(count: Count, most: u32, now: Monotonic) -> Result<(), Problem> {
     if count.count <= most {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Callers that authenticate by an AWS signature (SigV4).
 
 use super::{Authentication, Principal, Refusal, Via, address};
-use crate::body;
+use crate::api::read_body;
 use crate::lambda::SignatureMode;
 use crate::lambda::signature::Refusal::Missing;
 use crate::lambda::signature::{SignedRequest, verify};
@@ -27,7 +27,7 @@ pub(super) async fn caller(
         return Ok(None);
     }
     let inner = state.inner();
-    let bytes = body::read(std::mem::take(body)).await?;
+    let bytes = read_body(std::mem::take(body)).await?;
     // The router removed the base path, but the client signed it.
     let path = state.path(parts.uri.path());
     let arrived = SignedRequest {

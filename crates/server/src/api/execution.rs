@@ -99,7 +99,6 @@ async fn find_step(execution: &str, step: &str, tx: &mut Tx) -> Result<StepExecu
     if is_known { Ok(step) } else { Err(Problem::not_found("this step of this execution")) }
 }
 
-/// The execution with this id.
 #[crate::boxed]
 pub async fn find(tx: &mut Tx, id: ExecutionId) -> Result<store::ExecutionDetail, JobError> {
     tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))
@@ -114,7 +113,6 @@ pub async fn report(tx: &mut Tx, id: ExecutionId) -> Result<(ExecutionReport, Ve
     Ok((ExecutionReport::new(&detail, &steps, now), steps))
 }
 
-/// The contexts of an execution and its steps.
 #[crate::boxed]
 pub async fn contexts(
     tx: &mut Tx,

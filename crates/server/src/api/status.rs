@@ -21,7 +21,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of processes, alerts and schedules that are read.
 const ROWS_MAX: u32 = 500;
 
-/// Number of schedules that are shown.
 const NEXT: usize = 5;
 
 /// What both `tidemill status` and the overview count.

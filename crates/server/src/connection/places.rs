@@ -94,12 +94,10 @@ impl Places {
         !std::mem::replace(&mut self.book().is_out_of_files, true)
     }
 
-    /// The system accepts connections again.
     pub(super) fn note_success(&self) {
         self.book().is_out_of_files = false;
     }
 
-    /// Closes all connections and waits for them.
     pub(super) async fn close(&self) {
         for held in self.book().open.values() {
             held.leave.notify_one();
@@ -109,7 +107,6 @@ impl Places {
         }
     }
 
-    /// A place for a new connection.
     pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Seat {
         let origin = origin(address);
         let mut book = self.book();

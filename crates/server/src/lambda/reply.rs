@@ -19,7 +19,6 @@ use tidemill_domain::code::Code;
 const LOG_CHARS_MAX: usize = 4096;
 /// The same before encoding.
 const LOG_BYTES_MAX: usize = LOG_CHARS_MAX / 4 * 3;
-/// The only version of the function.
 const VERSION: &str = "$LATEST";
 
 #[derive(Clone, PartialEq, Debug)]
@@ -33,7 +32,6 @@ pub enum Reply {
     Refused(ServiceError),
 }
 
-/// An error of the service: the function was not called.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
@@ -110,9 +108,7 @@ impl Reply {
                 let message = error.to_string();
                 let body =
                     json!({ "errorMessage": message, "errorType": "InvalidRequest", "stackTrace": [] });
-                let mut response = json_body(StatusCode::OK, &body);
-                set(response.headers_mut(), "x-amz-function-error", "Unhandled");
-                response
+                ([("x-amz-function-error", "Unhandled")], json_body(StatusCode::OK, &body)).into_response()
             }
             Self::Accepted => (StatusCode::ACCEPTED, Body::empty()).into_response(),
             Self::WouldAccept => (StatusCode::NO_CONTENT, Body::empty()).into_response(),

@@ -21,7 +21,6 @@ const SCHEME: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "lambda";
 const TERMINATOR: &str = "aws4_request";
 const DATE: &str = "x-amz-date";
-const SESSION_TOKEN: &str = "x-amz-security-token";
 /// Characters that a canonical path does not encode.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
@@ -29,7 +28,6 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.')
 pub struct AccessKey {
     id: String,
     secret: String,
-    session_token: Option<String>,
 }
 
 /// The message does not contain the secret.
@@ -52,13 +50,7 @@ impl AccessKey {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(BadAccessKey::Secret { id: id.to_owned() });
         }
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
-    }
-
-    /// The key is valid only together with this session token.
-    #[must_use]
-    pub fn with_session_token(self, token: &str) -> Self {
-        Self { session_token: Some(token.to_owned()), ..self }
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
     }
 
     pub fn id(&self) -> &str {
@@ -66,7 +58,7 @@ impl AccessKey {
     }
 }
 
-/// Without the secret and the session token.
+/// Without the secret.
 impl fmt::Debug for AccessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AccessKey({})", self.id)
@@ -78,7 +70,6 @@ pub struct SignedRequest<'a> {
     pub method: &'a Method,
     /// The whole path, still encoded and with the base path.
     pub path: &'a str,
-    /// The query string, still encoded.
     pub query: Option<&'a str>,
     pub headers: &'a HeaderMap,
     pub body: &'a [u8],
@@ -92,7 +83,7 @@ pub enum Refusal {
     /// The signature has another form than ours.
     #[error("the signature is incomplete: {0}")]
     Incomplete(&'static str),
-    #[error("this server does not know the access key or its session token")]
+    #[error("this server does not know the access key")]
     UnknownKey,
     #[error("the time of the signature differs from now by more than 5 minutes; set the clock of the client")]
     Skewed,
@@ -102,7 +93,6 @@ pub enum Refusal {
     Mismatch,
 }
 
-/// Returns the key that signed the request.
 pub fn verify<'k>(
     keys: impl IntoIterator<Item = &'k AccessKey>,
     request: SignedRequest<'_>,
@@ -121,8 +111,9 @@ pub fn verify<'k>(
     }
     let key = keys.into_iter().find(|key| key.id == authorization.key_id).ok_or(Refusal::UnknownKey)?;
     let text = format!(
-        "{SCHEME}\n{date}\n{}\n{}",
-        authorization.scope(),
+        "{SCHEME}\n{date}\n{}/{}/{SERVICE}/{TERMINATOR}\n{}",
+        authorization.day,
+        authorization.region,
         hex(&Sha256::digest(canonical(request, &authorization.signed_headers)?))
     );
     let signing_key = [authorization.day, authorization.region, SERVICE, TERMINATOR]
@@ -132,11 +123,9 @@ pub fn verify<'k>(
         });
     // This comparison takes constant time.
     mac(&signing_key, &text).verify_slice(&authorization.signature).map_err(|_| Refusal::Mismatch)?;
-    check_session_token(key, one(request.headers, SESSION_TOKEN)?)?;
     Ok(key)
 }
 
-/// The parts of the header `Authorization`.
 struct Authorization<'a> {
     key_id: &'a str,
     day: &'a str,
@@ -171,10 +160,6 @@ impl<'a> Authorization<'a> {
         };
         Ok(Self { key_id, day, region, signed_headers: headers.split(';').collect(), signature })
     }
-
-    fn scope(&self) -> String {
-        format!("{}/{}/{SERVICE}/{TERMINATOR}", self.day, self.region)
-    }
 }
 
 /// Everything that we act on must be signed.
@@ -190,14 +175,6 @@ fn check_signed_headers(headers: &HeaderMap, signed: &[&str]) -> Result<(), Refu
         return Err(Refusal::Incomplete("host and each x-amz- header must be signed"));
     }
     Ok(())
-}
-
-/// A key with a session token is valid only with that token. For other keys the token is ignored.
-fn check_session_token(key: &AccessKey, sent: Option<&str>) -> Result<(), Refusal> {
-    let Some(expected) = &key.session_token else { return Ok(()) };
-    let sent = sent.ok_or(Refusal::UnknownKey)?;
-    let same = mac(key.secret.as_bytes(), expected).finalize().into_bytes();
-    mac(key.secret.as_bytes(), sent).verify_slice(&same).map_err(|_| Refusal::UnknownKey)
 }
 
 /// The canonical text of the request, which is hashed and signed.
@@ -244,15 +221,12 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusa
 
 /// `20261115T001319Z`.
 fn instant(text: &str) -> Option<Timestamp> {
-    let digits = |range: std::ops::Range<usize>| {
-        text.get(range).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+    let is_shaped = |(at, byte): (usize, u8)| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
     };
-    if text.len() != 16 || text.get(8..9) != Some("T") || text.get(15..) != Some("Z") {
-        return None;
-    }
-    let (year, month, day) = (digits(0..4)?, digits(4..6)?, digits(6..8)?);
-    let (hour, minute, second) = (digits(9..11)?, digits(11..13)?, digits(13..15)?);
-    format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z").parse().ok()
+    (text.len() == 16 && text.bytes().enumerate().all(is_shaped)).then(|| text.parse().ok())?
 }
 
 fn mac(key: &[u8], text: &str) -> Hmac<Sha256> {

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// Maximum streams per identity.
 pub const STREAMS_PER_IDENTITY: usize = 20;
-/// Maximum streams in total.
+/// In total.
 pub const STREAMS: usize = 500;
 /// Maximum patches that wait for one listener.
 pub const CHANNEL: usize = 256;
@@ -25,7 +25,6 @@ pub const REGION_EVERY: Duration = Duration::from_secs(1);
 /// When more rows than this have changed, the table is sent instead.
 const ROWS_AT_ONCE: usize = 4;
 
-/// A patch.
 #[derive(Debug)]
 pub struct Message {
     /// Each patch has the next number.
@@ -52,13 +51,13 @@ pub enum Resume {
     Elsewhere,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SubscribeError {
-    #[error("the server is shutting down")]
+    /// The server is shutting down.
     Closed,
-    #[error("this identity has too many streams")]
+    /// This identity has too many streams.
     OwnLimit,
-    #[error("there are too many streams")]
+    /// There are too many streams.
     Limit,
 }
 
@@ -91,7 +90,6 @@ struct Listener {
     sender: mpsc::Sender<Arc<Message>>,
 }
 
-/// A region as it was last sent.
 #[derive(Debug)]
 struct SentRegion {
     region: Region,
@@ -287,11 +285,6 @@ impl Subscription {
             Some(sent) => Poll::Ready(Some(sent)),
             None => self.receiver.poll_recv(context).map(|message| message.map(Update::Patch)),
         }
-    }
-
-    /// None when the stream has ended.
-    pub async fn next(&mut self) -> Option<Update> {
-        std::future::poll_fn(|context| self.poll_next(context)).await
     }
 }
 

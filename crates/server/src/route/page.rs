@@ -9,7 +9,8 @@ use axum::handler::Handler;
 use axum::http::Method;
 use tidemill_domain::action::Action;
 
-pub(super) fn of_action() -> Route {
+/// The route of the extra action of the program, if it has one.
+pub fn action_route() -> Route {
     form(action::PATH, ADMINISTER, action::perform)
 }
 

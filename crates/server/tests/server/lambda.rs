@@ -12,7 +12,6 @@ use tidemill_server::lambda::signature::{AccessKey, BadAccessKey, Refusal, Signe
 struct Fixture {
     signed_at: Timestamp,
     key: AccessKey,
-    session_token: String,
     requests: Vec<Request>,
 }
 
@@ -45,7 +44,6 @@ fn fixture() -> Fixture {
     Fixture {
         signed_at: text(&all["signed_at"]).parse().unwrap(),
         key: AccessKey::new(&text(&all["key_id"]), &text(&all["secret"])).unwrap(),
-        session_token: text(&all["session_token"]),
         requests: requests.collect(),
     }
 }
@@ -221,18 +219,6 @@ fn only_the_right_key_opens() {
     assert_eq!(check(&[other], &request, fixture.signed_at), Err(Refusal::UnknownKey));
     assert_eq!(check(&[], &request, fixture.signed_at), Err(Refusal::UnknownKey));
     assert_eq!(check(&[wrong], &request, fixture.signed_at), Err(Refusal::Mismatch));
-}
-
-#[test]
-fn a_key_with_a_session_token_needs_that_one() {
-    let fixture = fixture();
-    let (with, without) = (fixture.request("session token"), fixture.request("plain name"));
-    let right = [fixture.key.clone().with_session_token(&fixture.session_token)];
-    let wrong = [fixture.key.clone().with_session_token("another")];
-
-    assert_eq!(check(&right, &with, fixture.signed_at), Ok(()));
-    assert_eq!(check(&wrong, &with, fixture.signed_at), Err(Refusal::UnknownKey));
-    assert_eq!(check(&right, &without, fixture.signed_at), Err(Refusal::UnknownKey));
 }
 
 #[test]

@@ -28,16 +28,12 @@ pub(crate) async fn logs(
 
 /// The output as a file.
 pub(crate) async fn download(
-    Given(state): Given<State>,
+    state: Given<State>,
     Id(id): Id,
-    QueryString(query): QueryString<ReadLogs>,
-) -> Result<Response, Problem> {
-    let text = text_of(&state, ExecutionId::new(id), query.step.as_deref()).await?;
-    let headers = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"execution-{id}.log\"")),
-    ];
-    Ok((headers, text).into_response())
+    query: QueryString<ReadLogs>,
+) -> Result<impl IntoResponse, Problem> {
+    let file = format!("attachment; filename=\"execution-{id}.log\"");
+    Ok(([(header::CONTENT_DISPOSITION, file)], logs(state, Id(id), query).await?))
 }
 
 async fn text_of(state: &State, id: ExecutionId, name: Option<&str>) -> Result<String, Problem> {

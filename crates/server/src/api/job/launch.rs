@@ -5,8 +5,8 @@ use crate::api::{Body, execution};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use axum::extract::Path;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use tidemill_api::execution::Execution;
@@ -18,7 +18,6 @@ use tidemill_domain::job::{JobParameter, JobParameters};
 
 const PARAMETERS_MAX: usize = 100;
 
-/// A parameter that is written as an object.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ParameterObject {
@@ -87,17 +86,11 @@ impl LaunchAnswer {
     }
 }
 
-/// Launches and answers with the execution.
 pub(crate) async fn respond(request: LaunchRequest) -> Result<Response, Problem> {
     let state = request.caller.state.clone();
     let LaunchAnswer { status, body, id } = launch_job(request).await?;
-    let mut response = mutation::answer(status, body);
-    let place =
-        id.and_then(|id| HeaderValue::from_str(&state.path(&format!("/api/v1/executions/{id}"))).ok());
-    if let Some(place) = place {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    Ok(response)
+    let place = id.map(|id| [(header::LOCATION, state.path(&format!("/api/v1/executions/{id}")))]);
+    Ok((place, mutation::answer(status, body)).into_response())
 }
 
 /// Launches. The server runs every change in its own task, so the execution gets its runner even if the client disconnects.

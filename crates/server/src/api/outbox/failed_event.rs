@@ -1,7 +1,6 @@
 //! Failed events: listing, showing and changing them. The payload of one event needs the permission `administer`.
 
-use super::event::decode;
-use super::object;
+use super::{decode, object};
 use crate::api::{Answer, Id, List, QueryString, Read, limit};
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters, checked as checked_reason};
 use crate::problem::Problem;
@@ -20,7 +19,6 @@ use tidemill_domain::words::UnknownWord;
 use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::{self, FailedEventFilter, Operation, Selection};
 
-/// Maximum number of ids in one request.
 pub(crate) const IDS_MAX: usize = 500;
 
 /// List failed events without their payloads, the oldest first.

@@ -62,7 +62,6 @@ pub(crate) async fn apply(
     answer(tx, StatusCode::OK, name).await
 }
 
-/// Pauses, resumes or removes a pool.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let name = named(request.object())?;
     request.check_scope(&object(&name))?;

@@ -12,7 +12,7 @@ mod field;
 pub(crate) mod serve;
 
 pub use field::BadField;
-pub use request::{Acquire, Action, PoolKey, Release, Request, Status};
+pub use request::{Acquire, Action, PoolKey, Release, Request};
 pub(crate) use serve::{Call, lease_for};
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

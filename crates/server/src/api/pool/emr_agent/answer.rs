@@ -39,7 +39,6 @@ pub(super) struct AcquireAnswer {
     epoch: Option<i64>,
     granted_parallel: Option<u32>,
     granted_units: Option<u64>,
-    /// The hint to run with.
     hint_override: Option<String>,
     eta_seconds: Option<u64>,
     duplicate: Option<bool>,

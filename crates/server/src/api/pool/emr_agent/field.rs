@@ -101,7 +101,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One word of a list.
     pub(super) fn word<T: FromStr>(&self, name: &str, words: &[&str]) -> Result<Option<T>, BadField> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let word = value.as_str().and_then(|text| text.parse().ok());

@@ -7,9 +7,7 @@ use std::num::NonZeroU32;
 use tidemill_domain::pool::holder::LONGEST_NAME;
 use tidemill_domain::pool::{Class, Holder};
 
-/// Maximum degree of parallelism.
 const PARALLEL_MAX: i64 = 1_000_000;
-/// Maximum interval of heartbeats, in seconds.
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
 tidemill_domain::words! {
@@ -30,7 +28,8 @@ tidemill_domain::words! {
 pub enum Request {
     Acquire(Box<Acquire>),
     Release(Release),
-    Status(Status),
+    /// Of one pool, or of all.
+    Status(Option<PoolKey>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +46,6 @@ pub struct Acquire {
     pub class: Class,
     /// Defaults to the minimum of the pool.
     pub min_parallel: Option<NonZeroU32>,
-    /// Maximum time to wait for units before answering.
     pub wait_seconds: u32,
     /// Interval of heartbeats; none if the holder sends none.
     pub heartbeat_seconds: Option<u32>,
@@ -60,12 +58,6 @@ pub struct Release {
     /// Epoch of the lease; none for any.
     pub epoch: Option<i64>,
     pub outcome: Option<Outcome>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// All pools if none.
-    pub pool: Option<PoolKey>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,7 +87,7 @@ impl Request {
                 epoch: fields.number("epoch", 0..=i64::MAX)?,
                 outcome: fields.word("outcome", Outcome::NAMES)?,
             })),
-            Action::Status => Ok(Self::Status(Status { pool: pool(&fields, &spec)? })),
+            Action::Status => Ok(Self::Status(pool(&fields, &spec)?)),
         }
     }
 }

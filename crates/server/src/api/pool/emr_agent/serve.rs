@@ -2,11 +2,10 @@
 
 use super::UnknownPool;
 use super::answer::{self, AcquireAnswer, ReleaseAnswer, compact};
-use super::request::{Acquire, Action, Outcome, PoolKey, Release, Request, Status};
+use super::request::{Acquire, Action, Outcome, PoolKey, Release, Request};
 use crate::access::Principal;
-use crate::api::QueryString;
 use crate::api::pool::{call_of, gone, object, wait_for_units};
-use crate::body;
+use crate::api::{QueryString, read_body};
 use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
@@ -22,7 +21,6 @@ use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
 
-/// Maximum number of pools in a status.
 const POOLS_MAX: u32 = 10_000;
 
 /// Number of missing heartbeats after which a lease is suspect.
@@ -55,7 +53,7 @@ pub(crate) async fn status(
 }
 
 async fn serve(caller: &Caller, body: Body, action: Option<Action>) -> AgentAnswer {
-    let bytes = body::read(body).await?;
+    let bytes = read_body(body).await?;
     let request: Value = serde_json::from_slice(&bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         Problem::bad_request(format!("the body is not JSON: {place}"), "send a JSON object")
@@ -80,7 +78,7 @@ impl Call<'_> {
         match request {
             Request::Acquire(request) => Ok(compact(&self.acquire(&request).await?)),
             Request::Release(request) => Ok(compact(&self.release(request).await?)),
-            Request::Status(request) => self.status(&request).await,
+            Request::Status(pool) => self.status(pool.as_ref()).await,
         }
     }
 
@@ -173,8 +171,8 @@ impl Call<'_> {
         }
     }
 
-    async fn status(&self, request: &Status) -> Result<Value, Problem> {
-        let only = match &request.pool {
+    async fn status(&self, pool: Option<&PoolKey>) -> Result<Value, Problem> {
+        let only = match pool {
             Some(key) => match self.find(key).await? {
                 Some(pool) => Some(pool),
                 None => return Ok(answer::status(&[], self.state.inner().parts.clock.now())),

@@ -67,8 +67,8 @@ fn the_documents_release_is_read_with_the_text_that_a_template_makes_of_the_numb
 
 #[test]
 fn a_status_may_be_about_one_pool() {
-    assert_eq!(read(json!({ "action": "status" })), Ok(Request::Status(Status { pool: None })));
-    let one = Status { pool: Some(PoolKey::Name("adw".to_owned())) };
+    assert_eq!(read(json!({ "action": "status" })), Ok(Request::Status(None)));
+    let one = Some(PoolKey::Name("adw".to_owned()));
     assert_eq!(read(json!({ "action": "status", "pool": "adw" })), Ok(Request::Status(one)));
 }
 
