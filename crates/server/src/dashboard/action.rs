@@ -1,10 +1,10 @@
 //! The button of the program's extra action, and its handler.
 
 use crate::action::CannotPerform;
-use crate::dashboard::form::{self, ActionForm, Fields};
-use crate::dashboard::page_context::{PageContext, home};
-use crate::dashboard::part::{plain_panel, refused};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::form::{ActionForm, Fields};
+use crate::dashboard::page_context::home;
+use crate::dashboard::part::{plain_panel, refused, unless_refused};
+use crate::dashboard::{Audience, Page, PageContext, Region, form};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::http::StatusCode;
@@ -24,10 +24,9 @@ pub(crate) fn region(state: &State) -> Option<Region> {
     let action = state.action()?;
     let markup = html! {
         p data-live="action" {
-            @match action.unavailable() {
-                Some(reason) => (refused(action.title(), &reason)),
-                None => button form=(FORM) { (action.title()) },
-            }
+            (unless_refused(action.unavailable().as_deref(), action.title(), &html! {
+                button form=(FORM) { (action.title()) }
+            }))
         }
     };
     Some(Region::whole("action", Audience::On(&[Page::Overview]), markup))

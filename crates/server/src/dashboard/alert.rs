@@ -1,19 +1,14 @@
 //! The page of alerts. The list is live; the forms belong to the visitor.
 
 use crate::api::QueryString;
-use crate::dashboard::form;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
-    Health, command, encoded, list_table, panel, plain_panel, refused, state as state_word, submit_button,
-    table, value_or,
+    Health, command, encoded, list_table, panel, plain_panel, span, state as state_word, table,
+    unless_refused, value_or,
 };
-use crate::dashboard::region::{Audience, Page, Region, Row};
-use crate::problem::Problem;
+use crate::dashboard::{
+    Audience, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Row, Section, Times, form,
+};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
@@ -37,10 +32,7 @@ pub(crate) struct Prefill {
     subject: String,
 }
 
-pub(crate) async fn page(
-    visit: PageContext,
-    QueryString(prefill): QueryString<Prefill>,
-) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, QueryString(prefill): QueryString<Prefill>) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let silences = tx.alerts().silences(SILENCES_MAX).await?;
     let times = visit.times(common.now);
@@ -70,11 +62,6 @@ pub(crate) fn region(at: &State, common: &PageSnapshot, times: &Times) -> Region
     Region::rows("alerts", Audience::On(&[Page::Alerts]), COLUMNS, rows, &empty, note)
 }
 
-/// The address of the form with this alert.
-fn silence_address(alert: &AlertRecord) -> String {
-    format!("/alerts?rule={}&subject={}#silence", encoded(&alert.rule), encoded(alert.subject.as_str()))
-}
-
 /// Two decimal places: no threshold is finer.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
@@ -86,6 +73,8 @@ fn row(at: &State, alert: &AlertRecord, times: &Times) -> Row {
         (AlertState::Firing { .. }, _) => Health::Bad,
         (AlertState::Inactive | AlertState::Resolved { .. }, _) => Health::Idle,
     };
+    let (rule, subject) = (encoded(&alert.rule), encoded(alert.subject.as_str()));
+    let form = at.path(&format!("/alerts?rule={rule}&subject={subject}#silence"));
     let cells = html! {
         td { (state_word(health, alert.state.as_str())) }
         th scope="row" { (alert.rule) }
@@ -97,7 +86,7 @@ fn row(at: &State, alert: &AlertRecord, times: &Times) -> Row {
             @if let Some(silence) = &alert.silence {
                 "until " (times.at(silence.until)) " by " (silence.by) ": " (silence.reason)
             } @else if !matches!(alert.state, AlertState::Inactive | AlertState::Resolved { .. }) {
-                a.button href=(at.path(&silence_address(alert))) {
+                a.button href=(form) {
                     "Silence…" span.unseen { " " (alert.rule) " of " (alert.subject) }
                 }
             }
@@ -115,26 +104,20 @@ fn silence_row(visit: &PageContext, silence: &Silence, times: &Times, refusal: O
             td { (silence.by) }
             td.long { (silence.reason) }
             td {
-                @match refusal {
-                    Some(reason) => (refused("End", reason)),
-                    None => (unsilence_form(visit, silence)),
-                }
+                (unless_refused(refusal, "End", &unsilence_form(visit, silence)))
             }
         }
     }
 }
 
 fn unsilence_form(visit: &PageContext, silence: &Silence) -> Markup {
-    let what = silence
-        .subject
-        .as_ref()
-        .map_or_else(|| silence.rule.clone(), |one| format!("{} {one}", silence.rule));
+    let of = silence.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
     html! {
         form method="post" action=(visit.state.path("/alerts/unsilence")) {
             (form::hidden(&visit.principal))
             input type="hidden" name="rule" value=(silence.rule);
             @if let Some(subject) = &silence.subject { input type="hidden" name="subject" value=(subject); }
-            button aria-label={ "End the silence of " (what) } { "End" }
+            button aria-label={ "End the silence of " (silence.rule) (of) } { "End" }
         }
     }
 }
@@ -172,7 +155,7 @@ fn silence_form(
             }
             (datalist("rules-known", visit.state.inner().parts.rules.iter().map(Rule::name)))
             (datalist("subjects", common.alerts.rows.iter().map(|alert| alert.subject.as_str())))
-            div.row { (submit_button("Silence", refusal)) }
+            div.row { (unless_refused(refusal, "Silence", &html! { button.do { "Silence" } })) }
         }
     }
 }

@@ -1,13 +1,9 @@
 //! The audit log: who changed what, when and why; as pages or as a CSV file.
 
 use crate::api::QueryString;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::overview::event;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::{PageSnapshot, Rows};
-use crate::dashboard::part::{given, list_table, pager, plain_panel, query};
+use crate::dashboard::part::{attachment, given, list_table, pager, plain_panel, query};
+use crate::dashboard::{Audience, Frame, PageContext, PageSnapshot, Region, Row, Rows, Section, Times};
 use crate::problem::Problem;
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -17,6 +13,7 @@ use tidemill_api::audit::AuditEntry;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_store::audit::AuditFilter;
 
+pub(crate) const COLUMNS: &[&str] = &["Time", "Action", "Object", "Change", "Reason", "Actor"];
 const PAGE_ROWS: u32 = 50;
 /// Maximum rows of the CSV file. The API has pages for more.
 const FILE_ROWS: u32 = 5000;
@@ -62,7 +59,7 @@ pub(crate) async fn page(
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let records = Rows::new(tx.audit().entries(&filter.filter(), PAGE_ROWS + 1).await?, PAGE_ROWS);
     let times = visit.times(common.now);
-    let rows = records.rows.iter().map(|record| event::row(record, &times));
+    let rows = records.rows.iter().map(|record| row(record, &times));
     let empty = html! { "No entries match." };
     let address = visit.state.path("/settings/audit");
     let older = |record: &AuditRecord| format!("{address}{}", filter.query(&format!("before={}", record.id)));
@@ -75,7 +72,7 @@ pub(crate) async fn page(
         h1 { "Audit log" }
         (plain_panel("filter", "Filter", &filter_form(&address, &filter)))
         (plain_panel("entries", "Entries", &html! {
-            (list_table("Audit log", event::COLUMNS, rows, &empty))
+            (list_table("Audit log", COLUMNS, rows, &empty))
             (pager(filter.before.map(|_| format!("{address}{}", filter.query(""))), older, &file))
         }))
     };
@@ -96,6 +93,38 @@ fn filter_form(address: &str, filter: &AuditQuery) -> Markup {
     }
 }
 
+/// The newest entries, on the page of what they are about.
+pub(crate) fn region(entries: &[AuditRecord], audience: Audience, empty: &Markup, times: &Times) -> Region {
+    let rows = entries.iter().map(|entry| Row::new(name(entry), row(entry, times)));
+    Region::rows("events", audience, COLUMNS, rows, empty, None)
+}
+
+fn name(record: &AuditRecord) -> String {
+    format!("event:{}", record.id)
+}
+
+fn row(record: &AuditRecord, times: &Times) -> Markup {
+    let entry = &record.entry;
+    let state = |state: &Option<String>| state.clone().filter(|text| !text.is_empty());
+    html! {
+        tr data-live=(name(record)) {
+            td { (times.at(record.at)) }
+            th scope="row" { (entry.action) }
+            td.long { (entry.object) }
+            td {
+                @match (state(&entry.from), state(&entry.to)) {
+                    (Some(from), Some(to)) => { (from) " → " (to) }
+                    (None, Some(to)) => { "→ " (to) }
+                    (Some(from), None) => { (from) " →" }
+                    (None, None) => {}
+                }
+            }
+            td.long { (entry.reason.as_deref().unwrap_or_default()) }
+            td { (entry.actor.name) " " span.soft { "(" (entry.actor.role) ")" } }
+        }
+    }
+}
+
 fn file(records: &[AuditRecord]) -> Response {
     let mut lines = vec![AuditEntry::FIELDS.join(",")];
     for record in records {
@@ -107,10 +136,8 @@ fn file(records: &[AuditRecord]) -> Response {
         });
         lines.push(cells.collect::<Vec<_>>().join(","));
     }
-    let text: String = lines.into_iter().map(|line| line + "\r\n").collect();
-    let name = "attachment; filename=\"tidemill-audit.csv\"";
-    let headers = [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name)];
-    (headers, text).into_response()
+    let text = lines.into_iter().map(|line| line + "\r\n").collect();
+    attachment("tidemill-audit.csv", "text/csv; charset=utf-8", text)
 }
 
 /// A CSV field. An apostrophe keeps spreadsheets from running the text as a formula.

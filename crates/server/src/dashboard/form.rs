@@ -32,6 +32,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Fields<T> {
     }
 }
 
+/// Fields of a query string or a form; names may repeat.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// The value of a field; empty if it is missing.
+pub(crate) fn field<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
+    pairs.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+}
+
 /// The fields of all action forms. Each form has some of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -56,6 +64,14 @@ pub(crate) fn hidden(principal: &Principal) -> Markup {
     html! {
         (token(principal))
         input type="hidden" name="key" value=(SystemIds.request());
+    }
+}
+
+/// [`hidden`] of a form that returns to `back` afterwards.
+pub(crate) fn hidden_with_back(principal: &Principal, back: &str) -> Markup {
+    html! {
+        (hidden(principal))
+        input type="hidden" name="back" value=(back);
     }
 }
 

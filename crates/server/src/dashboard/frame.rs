@@ -1,10 +1,8 @@
 //! What is around every page: navigation, header, footer and the HTML head, which loads nothing from other sites.
 
-use crate::dashboard::page_context::{PageContext, home};
-use crate::dashboard::page_snapshot::{self, PageSnapshot};
+use crate::dashboard::page_context::home;
 use crate::dashboard::preferences::{Preferences, Switch, Theme, TimeMode, after};
-use crate::dashboard::region::Page;
-use crate::dashboard::{asset, form, part};
+use crate::dashboard::{Page, PageContext, PageSnapshot, asset, form, page_snapshot, part};
 use crate::state::State;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -100,7 +98,7 @@ impl<'a> Frame<'a> {
             }
         };
         let head = Head {
-            title: &format!("{title} – {}", state.inner().instance),
+            title,
             preferences: visit.preferences,
             now: self.common.now,
             // Reloading the answer to a form would send the form again.
@@ -222,7 +220,6 @@ pub(super) struct Head<'a> {
     pub(super) reloads: bool,
 }
 
-/// A whole HTML document.
 pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<String> {
     let preferences = head.preferences;
     let markup = html! {
@@ -233,7 +230,7 @@ pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<St
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (head.title) }
+                title { (head.title) " – " (state.inner().instance) }
                 // An empty icon keeps browsers from requesting /favicon.ico.
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href=(asset::url(state, &asset::STYLE));
@@ -260,8 +257,7 @@ pub(super) fn alone(state: &State, title: &str, preferences: Preferences, conten
             div #voice.unseen role="status" aria-live="polite" {}
         }
     };
-    let title = format!("{title} – {}", state.inner().instance);
-    document(state, &Head { title: &title, preferences, now, reloads: false }, &body)
+    document(state, &Head { title, preferences, now, reloads: false }, &body)
 }
 
 const KEYS: [(&str, &str); 5] = [

@@ -1,9 +1,8 @@
 //! Times on pages: a `<time>` element that is readable without the script, and that the script can reformat.
 
+use crate::dashboard::part::{or_soft, span};
 use crate::dashboard::preferences::TimeMode;
 use maud::{Markup, html};
-use std::time::Duration;
-pub(crate) use tidemill_domain::duration::span;
 use tidemill_domain::time::Timestamp;
 
 /// How a page shows times.
@@ -46,10 +45,12 @@ impl Times {
     }
 
     pub(crate) fn maybe(&self, instant: Option<Timestamp>, without: &str) -> Markup {
-        match instant {
-            Some(instant) => self.at(instant),
-            None => html! { span.soft { (without) } },
-        }
+        or_soft(instant.map(|instant| self.at(instant)), without)
+    }
+
+    /// [`length`](Self::length) of an instant that may be missing.
+    pub(crate) fn maybe_length(&self, instant: Option<Timestamp>, without: &str) -> Markup {
+        or_soft(instant.map(|instant| self.length(instant)), without)
     }
 }
 
@@ -62,22 +63,10 @@ fn utc(instant: Timestamp) -> String {
     }
 }
 
-/// A duration in two units at most.
-pub(crate) fn took(length: Duration) -> String {
-    let seconds = length.as_secs();
-    match seconds {
-        0 if length.subsec_millis() < 1 => "under 1 ms".to_owned(),
-        0 => format!("{} ms", length.subsec_millis()),
-        1..60 => format!("{seconds}.{} s", length.subsec_millis() / 100),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn check(mode: TimeMode, instant: &str, expected: &str) {
         let now = "2026-11-15T12:00:00Z".parse().unwrap();
@@ -94,20 +83,6 @@ mod tests {
         check(TimeMode::Relative, "2026-11-15T10:00:00Z", "2 h ago");
         check(TimeMode::Relative, "2026-11-12T12:00:00Z", "3 d ago");
         check(TimeMode::Relative, "2026-11-15T12:03:00Z", "in 3 min");
-    }
-
-    #[test]
-    fn a_length_is_told_in_two_units_at_most() {
-        for (millis, text) in [
-            (0, "under 1 ms"),
-            (840, "840 ms"),
-            (12_345, "12.3 s"),
-            (61_000, "1 min 01 s"),
-            (7_384_000, "2 h 03 min"),
-            (266_400_000, "3 d 02 h"),
-        ] {
-            assert_eq!(took(Duration::from_millis(millis)), text);
-        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Logging in with a token, and logging out.
 
 use crate::access::{Authentication, Principal, Via, session};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{ActionForm, Fields};
 use crate::dashboard::frame::alone;
-use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_context::home;
 use crate::dashboard::part::command;
+use crate::dashboard::{PageContext, form};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::{ConnectInfo, State as Given};
@@ -20,15 +21,10 @@ use tidemill_engine::clock::random_bytes;
 use tidemill_store::token::TokenRecord;
 
 pub(crate) async fn page(visit: PageContext) -> Response {
-    if is_logged_in(&visit.state, &visit.principal) {
+    if matches!(visit.state.inner().authentication, Authentication::None) || visit.has_session() {
         return Redirect::to(&home(&visit.state)).into_response();
     }
     form_page(&visit, None).into_response()
-}
-
-fn is_logged_in(state: &State, principal: &Principal) -> bool {
-    matches!(state.inner().authentication, Authentication::None)
-        || matches!(principal.via, Via::Session { .. })
 }
 
 fn form_page(visit: &PageContext, complaint: Option<&str>) -> Html<String> {
@@ -66,7 +62,6 @@ impl std::fmt::Debug for LoginForm {
     }
 }
 
-/// Opens a session for a valid token.
 pub(crate) async fn open(
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
     visit: PageContext,
@@ -107,16 +102,10 @@ async fn open_session(state: &State, text: &str) -> Result<Option<(TokenRecord, 
     Ok(Some((record, secret)))
 }
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct LogoutForm {
-    #[serde(default)]
-    form_token: String,
-}
-
 pub(crate) async fn close(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    Fields(form): Fields<LogoutForm>,
+    Fields(form): Fields<ActionForm>,
 ) -> Result<Response, Problem> {
     form::check(&principal, &form.form_token)?;
     if let Via::Session { secret } = &principal.via {

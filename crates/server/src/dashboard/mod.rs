@@ -31,4 +31,9 @@ pub(crate) mod sheet;
 
 mod problem;
 
+pub(crate) use frame::{Frame, Section};
+pub(crate) use instant::Times;
+pub(crate) use page_context::{PageContext, PageResult};
+pub(crate) use page_snapshot::{PageSnapshot, Rows};
 pub(crate) use problem::page as problem_page;
+pub(crate) use region::{Audience, Buttons, Page, Region, Row};

@@ -1,14 +1,14 @@
 //! Actions by forms: one handler for all, and the page of the question before some of them.
 
-use super::execution;
-use super::form::{self, ActionForm, Fields};
+use super::form::{self, ActionForm, Fields, Pairs};
 use super::job::schedule;
 use super::outbox::failed_event::{many, one};
-use super::page_context::{PageContext, home};
-use super::page_snapshot::PageSnapshot;
+use super::page_context::home;
+use super::part::given;
 use super::pool::order as pool;
 use super::preferences::is_ours;
-use super::render::order as render;
+use super::render::one as render;
+use super::{PageContext, PageResult, PageSnapshot, execution};
 use crate::api::execution::operate::restart_request;
 use crate::api::job::launch::launch_job;
 use crate::api::pool::named;
@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use maud::html;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
 pub(crate) fn question(action: Action) -> MethodRouter<State> {
     match action {
         Action::EventsReplay | Action::EventsSkip => {
-            get(move |visit: PageContext, QueryString(pairs): QueryString<many::Pairs>| async move {
+            get(move |visit: PageContext, QueryString(pairs): QueryString<Pairs>| async move {
                 many::ask(action, &visit, &pairs).await
             })
         }
@@ -64,7 +64,7 @@ pub(crate) fn question(action: Action) -> MethodRouter<State> {
 pub(crate) fn handler(action: Action) -> MethodRouter<State> {
     match action {
         Action::EventsReplay | Action::EventsSkip => {
-            post(move |visit: PageContext, Fields(pairs): Fields<many::Pairs>| async move {
+            post(move |visit: PageContext, Fields(pairs): Fields<Pairs>| async move {
                 many::order(action, &visit, &pairs).await
             })
         }
@@ -87,14 +87,13 @@ fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
     Some(back).filter(|back| is_ours(&home(state), back))
 }
 
-async fn ask(
-    action: Action,
-    visit: PageContext,
-    places: Vec<String>,
-    back: Back,
-) -> Result<Html<String>, Problem> {
+fn object(places: &[String]) -> &str {
+    places.last().map_or("", String::as_str)
+}
+
+async fn ask(action: Action, visit: PageContext, places: Vec<String>, back: Back) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
-    let object = places.last().map_or("", String::as_str);
+    let object = object(&places);
     let question = match action {
         Action::LeaseRelease => pool::question(&visit, &mut tx, &places).await?,
         Action::EventReplay | Action::EventSkip => {
@@ -131,7 +130,7 @@ async fn by_form(
 }
 
 fn execution_id(places: &[String]) -> Result<ExecutionId, Problem> {
-    id(places.last().map_or("", String::as_str)).map(ExecutionId::new)
+    id(object(places)).map(ExecutionId::new)
 }
 
 /// Runs the action and returns the address of the page that shows the result.
@@ -142,7 +141,7 @@ async fn run(
     fields: &ActionForm,
 ) -> Result<String, Problem> {
     let reason = reason(action, fields)?;
-    let object = places.last().map_or("", String::as_str);
+    let object = object(places);
     if let (Action::LeaseRelease, Some(pool)) = (action, places.first()) {
         named(pool)?;
     }
@@ -182,7 +181,7 @@ fn reason(action: Action, fields: &ActionForm) -> Result<Option<&str>, Problem> 
 }
 
 fn parameters(action: Action, fields: &ActionForm) -> Parameters {
-    let subject = Some(fields.subject.trim().to_owned()).filter(|subject| !subject.is_empty());
+    let subject = given(&fields.subject).map(str::to_owned);
     match action {
         Action::AlertSilence => Parameters::Silence(CreateSilence {
             rule: fields.rule.trim().to_owned(),
@@ -213,7 +212,7 @@ async fn address_after(
     places: &[String],
     fields: &ActionForm,
 ) -> Result<String, Problem> {
-    let (state, object) = (&visit.state, places.last().map_or("", String::as_str));
+    let (state, object) = (&visit.state, object(places));
     let back_or = |own: String| ours(state, &fields.back).map_or_else(|| state.path(&own), str::to_owned);
     Ok(match action {
         Action::SchedulePause | Action::ScheduleResume => schedule::address_of(visit, object).await?,

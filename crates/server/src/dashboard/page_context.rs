@@ -1,15 +1,14 @@
 //! The request for a page: visitor, preferences and address.
 
 use crate::access::{Principal, Via};
-use crate::dashboard::form;
-use crate::dashboard::instant::Times;
 use crate::dashboard::preferences::{Preferences, Switch};
-use crate::dashboard::region::Buttons;
+use crate::dashboard::{Times, form};
 use crate::mutation::Caller;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::response::Html;
 use tidemill_domain::access::Permission;
 use tidemill_domain::time::Timestamp;
 
@@ -18,6 +17,9 @@ pub(crate) fn home(state: &State) -> String {
     let base = state.path("");
     if base.is_empty() { "/".to_owned() } else { base }
 }
+
+/// The response of a page.
+pub(crate) type PageResult = Result<Html<String>, Problem>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct PageContext {
@@ -76,10 +78,6 @@ impl PageContext {
     pub(crate) fn refusal_of(&self, permission: Permission, object: &str) -> Option<String> {
         let limited = || self.principal.check_scope(object).err().map(|problem| problem.detail().to_owned());
         self.refusal(permission).or_else(limited)
-    }
-
-    pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
-        Buttons::unless(self.refusal(permission).as_deref())
     }
 
     /// Whether the visitor may change nothing, so that read-only mode makes no difference.

@@ -1,12 +1,13 @@
 //! What every page shows: processes, leases, alerts and the latency of the database.
 
-use crate::dashboard::part::{Count, Health, state as state_word};
-use crate::dashboard::region::{Audience, Region};
+use crate::dashboard::part::{Health, milliseconds, state as state_word};
+use crate::dashboard::{Audience, Region};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::alert::AlertState;
 use tidemill_domain::lease::{Lease, LeaseKey};
+use tidemill_domain::outbox::Count;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::alert::AlertRecord;
@@ -41,7 +42,8 @@ impl<T> Rows<T> {
     }
 
     pub(crate) fn count(&self, meets: impl Fn(&T) -> bool) -> Count {
-        Count::of_rows(self.rows.iter().filter(|row| meets(row)).count(), self.is_cut)
+        let found = self.rows.iter().filter(|row| meets(row)).count() as u64;
+        if self.is_cut { Count::AtLeast(found) } else { Count::Exactly(found) }
     }
 }
 
@@ -79,23 +81,17 @@ impl PageSnapshot {
     }
 
     pub(crate) fn name_of(&self, id: ProcessId) -> Option<&str> {
-        self.processes
-            .rows
-            .iter()
-            .find(|process| process.id == id)
-            .map(|process| process.identity.name.as_str())
+        let process = self.processes.rows.iter().find(|process| process.id == id)?;
+        Some(&process.identity.name)
     }
 
     /// Name of the leader, if there is one.
     fn leader(&self) -> Option<&str> {
         let led = self.leader.as_ref().filter(|lease| lease.is_live)?;
-        match led.lease {
-            Lease::Held { fence, .. } => self.name_of(fence.owner),
-            Lease::Free { .. } => None,
-        }
+        let Lease::Held { fence, .. } = led.lease else { return None };
+        self.name_of(fence.owner)
     }
 
-    /// Firing alerts that are not silenced.
     pub(crate) fn firing(&self) -> impl Iterator<Item = &AlertRecord> {
         self.alerts.rows.iter().filter(|alert| is_firing(alert))
     }
@@ -135,11 +131,4 @@ pub(crate) fn regions(state: &State, common: Option<&PageSnapshot>) -> Vec<Regio
     let mut regions = vec![Region::whole("status", Audience::Everywhere, status(state, common))];
     regions.extend(common.map(|common| Region::whole("failing", Audience::Everywhere, failing(common))));
     regions
-}
-
-pub(crate) fn milliseconds(time: Duration) -> String {
-    match time.as_millis() {
-        0 => "under 1 ms".to_owned(),
-        time => format!("{time} ms"),
-    }
 }

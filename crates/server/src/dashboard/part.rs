@@ -1,36 +1,32 @@
 //! The small parts that pages are made of.
 
 use crate::problem::Problem;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::Duration;
+use tidemill_domain::outbox::Count;
 
+pub(crate) use tidemill_domain::duration::span;
 pub(crate) use tidemill_domain::words::{number, plural};
 
 const BRIEF_CHARS_MAX: usize = 200;
 
-/// The health of something. Pages show it by word, shape and colour, so that no reader depends on one of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Health {
-    Ok,
-    Warn,
-    Bad,
-    Busy,
-    /// Neither good nor bad: ended, off or unknown.
-    Idle,
+tidemill_domain::words! {
+    /// The health of something, by the class of its colour. Pages show it by word, shape and colour, so that no reader depends
+    /// on one of them.
+    pub(crate) enum Health {
+        Ok = "ok",
+        Warn = "warn",
+        Bad = "bad",
+        Busy = "busy",
+        /// Neither good nor bad: ended, off or unknown.
+        Idle = "idle",
+    }
 }
 
 impl Health {
-    /// The CSS class of the colour.
-    pub(crate) const fn class(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
-            Self::Busy => "busy",
-            Self::Idle => "idle",
-        }
-    }
-
     const fn shape(self) -> &'static str {
         match self {
             Self::Ok => "●",
@@ -43,7 +39,7 @@ impl Health {
 }
 
 pub(crate) fn state(health: Health, word: &str) -> Markup {
-    html! { span.state.(health.class()) { span aria-hidden="true" { (health.shape()) } " " (word) } }
+    html! { span.state.(health) { span aria-hidden="true" { (health.shape()) } " " (word) } }
 }
 
 /// A command to copy. The button appears with the script.
@@ -69,41 +65,16 @@ pub(crate) fn tile(link: &str, value: &Markup, health: Health, label: &str) -> M
     }
 }
 
-/// How many there are. Counting stops at a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Count {
-    Exactly(u64),
-    AtLeast(u64),
+/// A count that stopped at `most`.
+pub(crate) const fn count_up_to(most: u64, count: u64) -> Count {
+    if count >= most { Count::AtLeast(count) } else { Count::Exactly(count) }
 }
 
-impl Count {
-    /// Counting stopped at `most`.
-    pub(crate) const fn up_to(most: u64, count: u64) -> Self {
-        if count >= most { Self::AtLeast(count) } else { Self::Exactly(count) }
-    }
-
-    /// Of a list; `is_cut` when there are more rows than were read.
-    pub(crate) fn of_rows(found: usize, is_cut: bool) -> Self {
-        let found = u64::try_from(found).unwrap_or(u64::MAX);
-        if is_cut { Self::AtLeast(found) } else { Self::Exactly(found) }
-    }
-
-    pub(crate) const fn is_zero(self) -> bool {
-        matches!(self, Self::Exactly(0))
-    }
-
-    /// With its noun, such as `1 render` or `200+ renders`.
-    pub(crate) fn of(self, one: &str, many: &str) -> String {
-        format!("{self} {}", if self == Self::Exactly(1) { one } else { many })
-    }
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exactly(count) => write!(f, "{count}"),
-            Self::AtLeast(count) => write!(f, "{count}+"),
-        }
+/// Such as `1000+`.
+pub(crate) fn count_text(count: Count) -> String {
+    match count {
+        Count::AtLeast(least) if least > 0 => format!("{least}+"),
+        count => count.to_string(),
     }
 }
 
@@ -139,7 +110,6 @@ pub(crate) fn list_table(
     table(caption, columns, &tbody)
 }
 
-/// The row of an empty table.
 pub(crate) fn empty_row(columns: usize, text: &Markup) -> Markup {
     html! { tr { td.empty colspan=(columns) { (text) } } }
 }
@@ -178,22 +148,24 @@ pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     }
 }
 
-/// A value, or a grey word when there is none.
-pub(crate) fn value_or(value: Option<impl std::fmt::Display>, without: &str) -> Markup {
-    match value {
-        Some(value) => html! { (value.to_string()) },
-        None => html! { span.soft { (without) } },
+/// A control, or a disabled button if there is a refusal.
+pub(crate) fn unless_refused(refusal: Option<&str>, action: &str, control: &Markup) -> Markup {
+    html! {
+        @match refusal {
+            Some(reason) => (refused(action, reason)),
+            None => (control),
+        }
     }
 }
 
-/// The button that sends a form, disabled if there is a refusal.
-pub(crate) fn submit_button(label: &str, refusal: Option<&str>) -> Markup {
-    html! {
-        @match refusal {
-            Some(reason) => (refused(label, reason)),
-            None => button.do { (label) },
-        }
-    }
+/// A value, or a grey word when there is none.
+pub(crate) fn value_or(value: Option<impl std::fmt::Display>, without: &str) -> Markup {
+    or_soft(value.map(|value| html! { (value.to_string()) }), without)
+}
+
+/// [`value_or`] of a value that is already markup.
+pub(crate) fn or_soft(value: Option<Markup>, without: &str) -> Markup {
+    value.unwrap_or_else(|| html! { span.soft { (without) } })
 }
 
 /// Links to the newest and to the next older page of a list, with `more` after them.
@@ -210,6 +182,12 @@ pub(crate) fn pager(newest: Option<String>, older: Option<String>, more: &Markup
 /// A text field without surrounding spaces; none if it is empty.
 pub(crate) fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+/// With a capital first letter.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The first line that is not blank.
@@ -234,16 +212,33 @@ pub(crate) fn query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>, mo
 
 /// A percent-encoded value for a query string.
 pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            other => {
-                let _infallible = write!(out, "%{other:02X}");
-            }
-        }
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// A file to save instead of a page.
+pub(crate) fn attachment(name: &str, kind: &'static str, text: String) -> Response {
+    let name = format!("attachment; filename=\"{name}\"");
+    ([(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_DISPOSITION, name)], text).into_response()
+}
+
+/// A duration in two units at most.
+pub(crate) fn took(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        0 => milliseconds(length),
+        1..60 => format!("{seconds}.{} s", length.subsec_millis() / 100),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
     }
-    out
+}
+
+pub(crate) fn milliseconds(time: Duration) -> String {
+    match time.as_millis() {
+        0 => "under 1 ms".to_owned(),
+        time => format!("{time} ms"),
+    }
 }
 
 #[cfg(test)]
@@ -261,5 +256,19 @@ mod tests {
         assert_eq!(brief("\n  \nit broke\nat line 7"), "it broke");
         assert_eq!(brief(&"가".repeat(500)).chars().count(), BRIEF_CHARS_MAX + 1);
         assert_eq!(brief(""), "");
+    }
+
+    #[test]
+    fn a_length_is_told_in_two_units_at_most() {
+        for (millis, text) in [
+            (0, "under 1 ms"),
+            (840, "840 ms"),
+            (12_345, "12.3 s"),
+            (61_000, "1 min 01 s"),
+            (7_384_000, "2 h 03 min"),
+            (266_400_000, "3 d 02 h"),
+        ] {
+            assert_eq!(took(Duration::from_millis(millis)), text);
+        }
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::access::Principal;
 use crate::access::session::{CookieName, value};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form;
+use crate::dashboard::form::Fields;
 use crate::dashboard::page_context::home;
 use crate::problem::Problem;
 use crate::state::State;

@@ -2,6 +2,7 @@
 
 use crate::dashboard::frame::alone;
 use crate::dashboard::page_context::home;
+use crate::dashboard::part::sentence;
 use crate::dashboard::preferences::{Preferences, is_ours};
 use crate::problem::Problem;
 use crate::state::State;
@@ -63,10 +64,4 @@ fn origin(state: &State, headers: &HeaderMap) -> Option<String> {
     let (_, address) = text(header::REFERER)?.split_once("://")?;
     let path = address.strip_prefix(text(header::HOST)?)?;
     is_ours(&home(state), path).then(|| path.to_owned())
-}
-
-/// With a capital first letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -154,18 +154,27 @@ impl Region {
         Self::whole(&name, Audience::At(page.clone()), markup)
     }
 
-    /// The body of a live table: `empty` is the text without rows, `note` the text below the last row.
+    /// The body of a live table: `empty` is the text without rows, `notes` are the texts below the last row.
     pub(crate) fn rows(
         name: &str,
         audience: Audience,
         columns: &[&str],
         rows: impl IntoIterator<Item = Row>,
         empty: &Markup,
-        note: Option<Markup>,
+        notes: impl IntoIterator<Item = Markup>,
     ) -> Self {
-        let below = html! { @if let Some(note) = note { tr { td.soft colspan=(columns.len()) { (note) } } } };
-        let rows = rows.into_iter().collect();
-        Self::table_body(name, audience, rows, empty_row(columns.len(), empty), below)
+        let rows: Vec<Row> = rows.into_iter().collect();
+        let tag = html! { tbody data-live=(name) {} }.into_string();
+        let (opening, closing) = tag.split_at(tag.len() - "</tbody>".len());
+        let stand_in = html! { @if rows.is_empty() { (empty_row(columns.len(), empty)) } }.into_string();
+        let below = html! { @for note in notes { tr { td.soft colspan=(columns.len()) { (note) } } } };
+        Self {
+            name: name.to_owned(),
+            audience,
+            opening: format!("{opening}{stand_in}"),
+            rows,
+            closing: format!("{}{closing}", below.into_string()),
+        }
     }
 
     /// [`rows`](Self::rows) of a table that only `page` has.
@@ -181,26 +190,6 @@ impl Region {
         Self::rows(&name, Audience::At(page.clone()), columns, rows, empty, note)
     }
 
-    /// The body of a live table: `without` is its content without rows, `below` comes after the last row.
-    pub(crate) fn table_body(
-        name: &str,
-        audience: Audience,
-        rows: Vec<Row>,
-        without: Markup,
-        below: Markup,
-    ) -> Self {
-        let tag = html! { tbody data-live=(name) {} }.into_string();
-        let (opening, closing) = tag.split_at(tag.len() - "</tbody>".len());
-        let stand_in = if rows.is_empty() { without.into_string() } else { String::new() };
-        Self {
-            name: name.to_owned(),
-            audience,
-            opening: format!("{opening}{stand_in}"),
-            rows,
-            closing: format!("{}{closing}", below.into_string()),
-        }
-    }
-
     /// Unique among the regions of all pages.
     pub fn key(&self) -> String {
         match &self.audience {
@@ -210,14 +199,8 @@ impl Region {
     }
 
     pub fn html(&self) -> String {
-        let rows: usize = self.rows.iter().map(|row| row.html.len()).sum();
-        let mut html = String::with_capacity(self.opening.len() + rows + self.closing.len());
-        html.push_str(&self.opening);
-        for row in &self.rows {
-            html.push_str(&row.html);
-        }
-        html.push_str(&self.closing);
-        html
+        let rows = self.rows.iter().map(|row| row.html.as_str());
+        std::iter::once(&*self.opening).chain(rows).chain([&*self.closing]).collect()
     }
 
     pub(crate) fn markup(&self) -> Markup {
@@ -237,7 +220,6 @@ impl Row {
         Self { name, html: markup.into_string() }
     }
 
-    /// A row of these cells.
     pub(crate) fn of(name: String, cells: &Markup) -> Self {
         let markup = html! { tr data-live=(name) { (cells) } };
         Self::new(name, markup)

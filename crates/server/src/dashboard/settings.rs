@@ -1,19 +1,13 @@
 //! The settings: preferences of the visitor, and links to the audit log, tokens and configuration.
 
-use crate::dashboard::form;
-use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::process;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, list_table, panel, plain_panel, table};
 use crate::dashboard::preferences::{Switch, Theme, TimeMode};
-use crate::dashboard::region::Page;
-use crate::problem::Problem;
-use axum::response::Html;
+use crate::dashboard::{Frame, Page, PageContext, PageResult, PageSnapshot, Section, form};
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
 
-pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext) -> PageResult {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
     let times = visit.times(common.now);
     let processes = process::region(&common, visit.state.inner().parts.process.id(), &times);
@@ -93,7 +87,7 @@ fn links(visit: &PageContext) -> Markup {
 }
 
 /// The settings in effect, with the origin of every value. Secrets are already masked.
-pub(crate) async fn configuration(visit: PageContext) -> Result<Html<String>, Problem> {
+pub(crate) async fn configuration(visit: PageContext) -> PageResult {
     let (common, _) = PageSnapshot::read(&visit.state).await?;
     let rows = visit.state.inner().parts.configuration.iter().map(|line| {
         html! {

@@ -1,13 +1,8 @@
 //! The question before an action: its consequence, a field for the reason, and a way back. The script shows it as a
 //! dialog; without the script it is a page or unfolds in place.
 
-use crate::access::Principal;
-use crate::dashboard::form;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, refused};
-use crate::dashboard::region::Buttons;
+use crate::dashboard::part::{command, unless_refused};
+use crate::dashboard::{Buttons, Frame, PageContext, PageSnapshot, Section};
 use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::action::Reason;
@@ -45,10 +40,10 @@ pub(crate) struct Sheet {
     pub(crate) back: String,
     pub(crate) leave: &'static str,
     pub(crate) button: String,
-    pub(crate) weight: Weight,
+    /// Whether the action ends something for good, which gives its button another colour.
+    pub(crate) ends: bool,
     /// Why the action is not possible now, as a sentence.
     pub(crate) refusal: Option<String>,
-    /// The equivalent command.
     pub(crate) command: Option<String>,
 }
 
@@ -58,23 +53,6 @@ pub(crate) enum SheetForm {
     /// Elsewhere on the page, with this id. A live region goes to many visitors and cannot contain a form, because a form
     /// carries the secret of one session.
     Named(&'static str),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Weight {
-    Normal,
-    Ends,
-}
-
-impl SheetForm {
-    /// A form that returns to `back` afterwards.
-    pub(crate) fn with_way_back(principal: &Principal, address: String, back: &str) -> Self {
-        let hidden = html! {
-            (form::hidden(principal))
-            input type="hidden" name="back" value=(back);
-        };
-        Self::Own { address, hidden }
-    }
 }
 
 impl Sheet {
@@ -108,18 +86,13 @@ impl Sheet {
     }
 
     fn inside(&self, form: Option<&str>) -> Markup {
-        let class = match self.weight {
-            Weight::Normal => "do",
-            Weight::Ends => "end",
-        };
+        let class = if self.ends { "end" } else { "do" };
+        let button = html! { button class=(class) form=[form] { (self.button) } };
         html! {
             @if self.refusal.is_none() { div.fields { (self.fields) } }
             div.row {
                 a.button href=(self.back) data-close { (self.leave) }
-                @match &self.refusal {
-                    Some(reason) => (refused(&self.button, reason)),
-                    None => button class=(class) form=[form] { (self.button) },
-                }
+                (unless_refused(self.refusal.as_deref(), &self.button, &button))
             }
         }
     }

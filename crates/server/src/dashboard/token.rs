@@ -1,17 +1,10 @@
 //! API tokens: list, create and delete. The secret is shown once.
 
 use crate::api::token::{DAYS, create_by};
-use crate::dashboard::form::{self, Fields};
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{
-    Health, command, list_table, plain_panel, refused, state as state_word, submit_button,
-};
-use crate::dashboard::sheet::{Sheet, SheetForm, WHY, Weight, reason_field};
-use crate::problem::Problem;
-use axum::response::Html;
+use crate::dashboard::form::Fields;
+use crate::dashboard::part::{Health, command, list_table, plain_panel, state as state_word, unless_refused};
+use crate::dashboard::sheet::{Sheet, SheetForm, WHY, reason_field};
+use crate::dashboard::{Frame, PageContext, PageResult, PageSnapshot, Section, Times, form};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_api::token::{CreateToken, state as state_of};
@@ -23,11 +16,11 @@ const TOKENS_MAX: u32 = 500;
 const COLUMNS: &[&str] =
     &["State", "Name", "Id", "Role", "Scopes", "Created", "Expires", "Last used", "Action"];
 
-pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext) -> PageResult {
     show(&visit, &html! {}).await
 }
 
-async fn show(visit: &PageContext, above: &Markup) -> Result<Html<String>, Problem> {
+async fn show(visit: &PageContext, above: &Markup) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let tokens = tx.tokens().list(TOKENS_MAX).await?;
     let times = visit.times(common.now);
@@ -59,11 +52,7 @@ fn row(visit: &PageContext, token: &TokenRecord, times: &Times, refusal: Option<
             td { (times.maybe(token.expires_at, "never")) }
             td { (times.maybe(token.last_used_at, "never")) }
             td {
-                @match (is_valid, refusal) {
-                    (false, _) => {}
-                    (true, Some(reason)) => (refused("Delete…", reason)),
-                    (true, None) => (delete_form(visit, token)),
-                }
+                @if is_valid { (unless_refused(refusal, "Delete…", &delete_form(visit, token))) }
             }
         }
     }
@@ -81,7 +70,7 @@ fn delete_form(visit: &PageContext, token: &TokenRecord) -> Markup {
         back: visit.state.path("/settings/tokens"),
         leave: "Cancel",
         button: format!("Delete token {}", token.id),
-        weight: Weight::Ends,
+        ends: true,
         refusal: None,
         command: None,
     };
@@ -107,7 +96,7 @@ fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
                     input name="scopes" placeholder="pool/etl*, job/nightly" disabled[is_off] autocomplete="off";
                 }
             }
-            div.row { (submit_button("Create token", refusal)) }
+            div.row { (unless_refused(refusal, "Create token", &html! { button.do { "Create token" } })) }
         }
     }
 }
@@ -126,10 +115,7 @@ pub(crate) struct CreateForm {
 }
 
 /// Creates a token. Only this response shows the secret.
-pub(crate) async fn create(
-    visit: PageContext,
-    Fields(fields): Fields<CreateForm>,
-) -> Result<Html<String>, Problem> {
+pub(crate) async fn create(visit: PageContext, Fields(fields): Fields<CreateForm>) -> PageResult {
     form::check(&visit.principal, &fields.form_token)?;
     let scopes = fields.scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
     let request = CreateToken {

@@ -1,14 +1,14 @@
 //! The task that reads the database for all live pages, renders their regions and sends what changed.
 
 use crate::dashboard::execution::list::Executions;
-use crate::dashboard::execution::page::Regions as Execution;
+use crate::dashboard::execution::page_data::PageData;
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
-use crate::dashboard::outbox::overview::OutboxOverview;
+use crate::dashboard::outbox::page::OutboxOverview;
 use crate::dashboard::overview::page::{Snapshot, regions as overview_regions};
 use crate::dashboard::region::{Page, Region};
 use crate::dashboard::render::board::{Board, RenderSummary, address};
-use crate::dashboard::{alert, outbox, page_snapshot, pool, render};
+use crate::dashboard::{alert, execution, outbox, page_snapshot, pool, render};
 use crate::state::State;
 use std::time::Duration;
 use tidemill_engine::clock::jitter_unit;
@@ -95,7 +95,10 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             vec![jobs.region(state, times)]
         }
         Page::Executions(view) => vec![Executions::read(&mut tx, view).await?.region(state, times)],
-        Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
+        Page::Execution(id) => {
+            let data = PageData::read(state, &mut tx, *id).await?;
+            data.map_or_else(Vec::new, |data| execution::page::regions(state, &data, times))
+        }
         Page::Pools(buttons) => {
             let pools = tx.pools().levels(pool::list::SHOWN + 1).await?;
             let context = pool::list::RowContext { state, times, buttons: *buttons };

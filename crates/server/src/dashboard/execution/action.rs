@@ -1,26 +1,24 @@
 //! Actions on an execution. The buttons are a live region and the same for all visitors; the forms that they belong to
 //! carry the visitor's own token, so they are outside of the region.
 
-use super::page_data::{AllowedActions, PageData, Resume, ResumePoint};
-use crate::dashboard::form;
+use super::page_data::{AllowedActions, PageData, Resume};
 use crate::dashboard::job::list::address as job_address;
 use crate::dashboard::job::run::{accept_change, argument_lines, next_fields};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{command, number, panel, refused};
-use crate::dashboard::region::Region;
-use crate::dashboard::sheet::{Sheet, SheetForm, Weight, number_field, reason_field};
+use crate::dashboard::part::{command, plain_panel, refused, unless_refused};
+use crate::dashboard::sheet::{Sheet, SheetForm, number_field, reason_field};
+use crate::dashboard::{PageContext, form};
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_api::execution::JobParameter;
 use tidemill_domain::access::Permission;
-use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::action::{Action, Confirmation, Reason};
 use tidemill_domain::job::BatchStatus;
 use tidemill_engine::job::JobError;
 
 const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
 
 /// The panel with the buttons, or why this visitor may not use them.
-pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -> Markup {
+pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Markup) -> Markup {
     let execution = data.execution();
     let (id, address) = (execution.id, visit.state.path(&format!("/executions/{}", execution.id)));
     let content = html! {
@@ -39,7 +37,7 @@ pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -
                         (form::hidden(&visit.principal))
                         (next_fields(&parameters(data)))
                     }
-                    (actions.markup())
+                    (actions)
                 }
             }
             div.row {
@@ -48,19 +46,24 @@ pub(super) fn panel_of(visit: &PageContext, data: &PageData, actions: &Region) -
             }
         }
     };
-    panel("actions", "Actions", &html! {}, &content)
+    plain_panel("actions", "Actions", &content)
 }
 
 pub(super) fn markup(state: &State, data: &PageData) -> Markup {
     let AllowedActions { restart, stop, abandon } = &data.actions;
-    let (id, needs_accepting) = (data.execution().id, data.actions.needs_accepting());
+    let (id, job) = (data.execution().id, &data.execution().job);
+    let needs_accepting = data.actions.needs_accepting();
     let restart_button = html! {
         button.do form="do-restart" { "Restart" }
         " "
-        span { (resume_text(data.resume.as_ref())) }
-        @if needs_accepting { (accept_change("do-restart")) }
+        span {
+            @match &data.resume {
+                Some(Resume { step, place }) => { "Resumes " code { (step) } (place) "." }
+                None => "Resumes after the completed steps.",
+            }
+        }
+        @if needs_accepting { (accept_change(Some("do-restart"))) }
     };
-    let job = &data.execution().job;
     let next_button = html! {
         button form="do-next" { "Run as a new instance" }
         " "
@@ -76,8 +79,8 @@ pub(super) fn markup(state: &State, data: &PageData) -> Markup {
             @if data.execution().status == BatchStatus::Completed {
                 (item("Run as a new instance", next_refusal.as_ref(), &next_button, &next_command))
             }
-            (item("Stop…", stop.as_ref().err(), &stop_sheet(state, data), &format!("tidemill job stop {id} --reason REASON")))
-            (item("Abandon…", abandon.as_ref().err(), &abandon_sheet(state, data), &format!("tidemill job abandon {id} --reason REASON")))
+            (item("Stop…", stop.as_ref().err(), &sheet(state, data, Action::ExecutionStop), &format!("tidemill job stop {id} --reason REASON")))
+            (item("Abandon…", abandon.as_ref().err(), &sheet(state, data, Action::ExecutionAbandon), &format!("tidemill job abandon {id} --reason REASON")))
         }
     }
 }
@@ -94,91 +97,50 @@ fn arguments(data: &PageData) -> String {
 
 /// An action, or why it is refused, with the same action on the command line.
 fn item(button: &str, refusal: Option<&JobError>, form: &Markup, text: &str) -> Markup {
+    let refusal = refusal.map(|error| match error {
+        // Database errors go to the log only.
+        JobError::Engine(_) => "The database could not be read.".to_owned(),
+        error => format!("{error}."),
+    });
     html! {
         li {
-            @match refusal {
-                Some(error) => (refused(button, &reason(error))),
-                None => (form),
-            }
+            (unless_refused(refusal.as_deref(), button, form))
             details.cli { summary { "CLI" } (command(text)) }
         }
     }
 }
 
-/// The reason that the API gives, as a sentence.
-fn reason(error: &JobError) -> String {
-    match error {
-        // Database errors go to the log only.
-        JobError::Engine(_) => "The database could not be read.".to_owned(),
-        error => format!("{error}."),
-    }
-}
-
-fn resume_text(resume: Option<&Resume>) -> Markup {
-    html! {
-        @match resume {
-            Some(Resume { step, point }) => {
-                "Resumes " code { (step) }
-                @match point {
-                    ResumePoint::Item(items) => { " at item " (number(*items)) }
-                    ResumePoint::Partitions { left, all } => { ": " (left) " of " (all) " partitions left" }
-                    ResumePoint::Unknown => {}
-                }
-                "."
-            }
-            None => "Resumes after the completed steps.",
-        }
-    }
-}
-
-fn stop_sheet(state: &State, data: &PageData) -> Markup {
-    let consequence =
-        "It stops after the current chunk. Committed chunks are kept, and a restart resumes after them.";
-    let fields = reason_field("Reason (optional)", Reason::Optional, Some("do-stop"));
-    let sheet = sheet(state, data, Action::ExecutionStop, "do-stop", consequence, fields);
-    html! {
-        (sheet.unfolding("Stop…"))
-        " "
-        span { "Stops after the current chunk." }
-    }
-}
-
-fn abandon_sheet(state: &State, data: &PageData) -> Markup {
-    let consequence =
-        "Its instance can never be restarted, and the remaining work is not done. You cannot undo this.";
-    let form = Some("do-abandon");
-    let fields = html! {
-        (reason_field("Reason", Reason::Required, form))
-        (number_field(data.execution().id.get(), form))
+fn sheet(state: &State, data: &PageData, action: Action) -> Markup {
+    let (execution, word) = (data.execution(), action.label());
+    let id = execution.id;
+    let (form, effect, consequence) = match action {
+        Action::ExecutionStop => (
+            "do-stop",
+            "Stops after the current chunk.",
+            "It stops after the current chunk. Committed chunks are kept, and a restart resumes after them.",
+        ),
+        _ => (
+            "do-abandon",
+            "Its instance can never be restarted.",
+            "Its instance can never be restarted, and the remaining work is not done. You cannot undo this.",
+        ),
     };
-    let sheet = sheet(state, data, Action::ExecutionAbandon, "do-abandon", consequence, fields);
-    html! {
-        (sheet.unfolding("Abandon…"))
-        " "
-        span { "Its instance can never be restarted." }
-    }
-}
-
-fn sheet(
-    state: &State,
-    data: &PageData,
-    action: Action,
-    form: &'static str,
-    consequence: &str,
-    fields: Markup,
-) -> Sheet {
-    let execution = data.execution();
-    let (id, word) = (execution.id, action.label());
-    Sheet {
+    let (reason, confirmation) = (action.declaration().reason, action.declaration().confirmation);
+    let label = if reason == Reason::Required { "Reason" } else { "Reason (optional)" };
+    let sheet = Sheet {
         question: format!("{word} {} #{id}?", execution.job),
         consequence: html! { p { (consequence) } },
         form: SheetForm::Named(form),
-        fields,
+        fields: html! {
+            (reason_field(label, reason, Some(form)))
+            @if confirmation == Confirmation::Number { (number_field(id.get(), Some(form))) }
+        },
         back: state.path(&format!("/executions/{id}")),
         leave: "Cancel",
         button: format!("{word} execution {id}"),
-        weight: Weight::Ends,
+        ends: true,
         refusal: None,
         command: None,
-    }
+    };
+    html! { (sheet.unfolding(&format!("{word}…"))) " " span { (effect) } }
 }

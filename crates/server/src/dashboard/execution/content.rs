@@ -1,8 +1,8 @@
 //! Contexts and skipped items of an execution. They are not live: they can be long, and only some visitors may see items.
 
 use super::page_data::PageData;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{empty_row, plural, table};
+use crate::dashboard::PageContext;
+use crate::dashboard::part::{list_table, plural};
 use crate::problem::Problem;
 use maud::{Markup, html};
 use tidemill_api::execution::{ExecutionContext, is_partition};
@@ -20,7 +20,6 @@ const COLUMNS: &[&str] = &["Step", "Phase", "Kind", "Error", "Place", "Item"];
 pub(super) struct Content {
     job: ExecutionContext,
     steps: Vec<(String, ExecutionContext)>,
-    /// Number of skipped items.
     skipped: u64,
     /// Skipped items with the names of their steps, or why this visitor may not see them.
     rejects: Result<Vec<(String, RejectRecord)>, String>,
@@ -59,13 +58,14 @@ impl Content {
         if self.skipped == 0 {
             return None;
         }
+        let skipped = html! { (plural(self.skipped, "item was", "items were")) " skipped. " };
+        let empty =
+            html! { "The job does not keep skipped items. To keep them, set " code { "rejects" } "." };
         Some(match &self.rejects {
-            Err(reason) => {
-                html! { p.empty { (plural(self.skipped, "item was", "items were")) " skipped. " (reason) } }
-            }
+            Err(reason) => html! { p.empty { (skipped) (reason) } },
             Ok(records) => html! {
-                p.empty { (plural(self.skipped, "item was", "items were")) " skipped. The table shows the first " (REJECTS) " that were kept." }
-                (table("Skipped items", COLUMNS, &rows(records)))
+                p.empty { (skipped) "The table shows the first " (REJECTS) " that were kept." }
+                (list_table("Skipped items", COLUMNS, records.iter().map(row), &empty))
             },
         })
     }
@@ -80,22 +80,15 @@ impl Content {
     }
 }
 
-fn rows(records: &[(String, RejectRecord)]) -> Markup {
+fn row((step, record): &(String, RejectRecord)) -> Markup {
     html! {
-        tbody {
-            @if records.is_empty() {
-                (empty_row(COLUMNS.len(), &html! { "The job does not keep skipped items. To keep them, set " code { "rejects" } "." }))
-            }
-            @for (step, record) in records {
-                tr {
-                    th scope="row" { (step) }
-                    td { (record.phase) }
-                    td { (record.kind) }
-                    td.long { (record.error) }
-                    td.long { (record.place.as_deref().unwrap_or_default()) }
-                    td.long.mono { (record.item.as_deref().unwrap_or_default()) }
-                }
-            }
+        tr {
+            th scope="row" { (step) }
+            td { (record.phase) }
+            td { (record.kind) }
+            td.long { (record.error) }
+            td.long { (record.place.as_deref().unwrap_or_default()) }
+            td.long.mono { (record.item.as_deref().unwrap_or_default()) }
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::dashboard::part::{number, query};
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::job::command::readable;
-use tidemill_domain::job::{BatchStatus, ExecutionId, StepExecutionId};
+use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_store::job::StepRecord;
 use tidemill_store::{StoreError, Tx};
 
@@ -20,9 +20,7 @@ const LINE_CHARS: usize = 500;
 /// The end of the output of one step, or where to find it.
 #[derive(Debug)]
 pub(super) struct StepOutput {
-    id: StepExecutionId,
-    name: String,
-    status: BatchStatus,
+    step: StepRecord,
     content: Result<Tail, String>,
 }
 
@@ -58,7 +56,7 @@ pub(super) async fn read(
                 None => continue,
             },
         };
-        all.push(StepOutput { id: step.id, name: step.name.clone(), status: step.status, content });
+        all.push(StepOutput { step: step.clone(), content });
     }
     Ok(all)
 }
@@ -71,24 +69,23 @@ pub(super) fn markup(state: &State, data: &PageData) -> Markup {
             @if !data.outputs.is_empty() {
                 section.panel aria-labelledby="logs-heading" {
                     header { h2 #logs-heading { "Output" } span.soft { "The last " (LINES) " lines of each step." } }
-                    div.body { @for output in &data.outputs { (step(output, &address)) } }
+                    div.body { @for output in &data.outputs { (output_of(output, &address)) } }
                 }
             }
         }
     }
 }
 
-fn step(output: &StepOutput, address: &str) -> Markup {
-    let StepOutput { id, name, status, content } = output;
+fn output_of(StepOutput { step, content }: &StepOutput, address: &str) -> Markup {
     html! {
-        details open[*status != BatchStatus::Completed] id={ "log-" (id) } {
-            summary { "Step " b { (name) } " " (status_word(*status)) }
+        details open[step.status != BatchStatus::Completed] id={ "log-" (step.id) } {
+            summary { "Step " b { (step.name) } " " (status_word(step.status)) }
             @match content {
                 Err(advice) => p { (advice) },
                 Ok(Tail { bytes, lines }) => {
                     @if lines.is_empty() { p.soft { "No output yet." } } @else { pre { (lines.join("\n")) } }
                     div.row {
-                        a.button href={ (address) (query([("step", name.as_str())], "")) } { "Download" }
+                        a.button href={ (address) (query([("step", step.name.as_str())], "")) } { "Download" }
                         span.soft { (number(*bytes)) " bytes" }
                     }
                 },

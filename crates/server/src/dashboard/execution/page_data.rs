@@ -1,6 +1,7 @@
 //! What the page of an execution reads. All of it is bounded, because the live page reads it again and again.
 
 use super::log::{self, StepOutput};
+use crate::dashboard::part::number;
 use crate::state::State;
 use std::collections::HashMap;
 use tidemill_api::execution::is_partition;
@@ -50,18 +51,8 @@ pub(super) struct AllowedActions {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Resume {
     pub(super) step: String,
-    pub(super) point: ResumePoint,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ResumePoint {
-    Item(u64),
-    Partitions {
-        left: usize,
-        all: usize,
-    },
-    /// The position within the step is unknown.
-    Unknown,
+    /// Such as ` at item 3,000`; empty if it is unknown.
+    pub(super) place: String,
 }
 
 impl PageData {
@@ -160,12 +151,14 @@ fn resume(steps: &[StepRecord], positions: &HashMap<StepExecutionId, u64>) -> Op
     let step = steps.iter().filter(|step| !is_partition(step)).rfind(is_open)?;
     let prefix = format!("{}:", step.name);
     let parts: Vec<&StepRecord> = steps.iter().filter(|part| part.name.starts_with(&prefix)).collect();
-    let point = match (positions.get(&step.id), parts.len()) {
-        (Some(items), _) => ResumePoint::Item(*items),
-        (None, 0) => ResumePoint::Unknown,
-        (None, all) => ResumePoint::Partitions { left: parts.into_iter().filter(is_open).count(), all },
+    let place = match (positions.get(&step.id), parts.len()) {
+        (Some(items), _) => format!(" at item {}", number(*items)),
+        (None, 0) => String::new(),
+        (None, all) => {
+            format!(": {} of {all} partitions left", parts.into_iter().filter(is_open).count())
+        }
     };
-    Some(Resume { step: step.name.clone(), point })
+    Some(Resume { step: step.name.clone(), place })
 }
 
 async fn same_error(tx: &mut Tx, execution: &ExecutionRecord) -> Result<usize, StoreError> {

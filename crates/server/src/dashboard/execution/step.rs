@@ -1,10 +1,9 @@
 //! The table of the steps of an execution; partitions are below their step.
 
 use super::page_data::PageData;
-use crate::dashboard::instant::{Times, span, took};
 use crate::dashboard::job::state::status_word;
-use crate::dashboard::part::{empty_row, number};
-use crate::dashboard::region::{Audience, Region, Row};
+use crate::dashboard::part::{number, span, took, value_or};
+use crate::dashboard::{Audience, Region, Row, Times};
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_api::execution::{is_partition, steps_to_show};
@@ -32,21 +31,15 @@ pub(super) fn region(data: &PageData, audience: Audience, times: &Times) -> Regi
     let mut shown = steps_to_show(&data.steps);
     shown.truncate(ROWS_MAX);
     let left_out = data.steps.len() - shown.len();
-    let rows = shown.into_iter().map(|step| Row::new(name(step), row(step, data, times))).collect();
-    let below = html! {
-        @if left_out > 0 {
-            tr { td.soft colspan=(COLUMNS.len()) { (number(left_out as u64)) " partitions are not shown; the download has all of them." } }
-        }
-    };
-    let without = empty_row(COLUMNS.len(), &html! { "No steps have run yet." });
-    Region::table_body("steps", audience, rows, without, below)
+    let rows = shown.into_iter().map(|step| row(step, data, times));
+    let note = (left_out > 0).then(|| {
+        html! { (number(left_out as u64)) " partitions are not shown; the download has all of them." }
+    });
+    Region::rows("steps", audience, COLUMNS, rows, &html! { "No steps have run yet." }, note)
 }
 
-fn name(step: &StepRecord) -> String {
-    format!("step:{}", step.id)
-}
-
-fn row(step: &StepRecord, data: &PageData, times: &Times) -> Markup {
+fn row(step: &StepRecord, data: &PageData, times: &Times) -> Row {
+    let name = format!("step:{}", step.id);
     let counters = &step.counters;
     let kind = is_partition(step).then_some("part");
     let length = length(step, times.now());
@@ -54,8 +47,8 @@ fn row(step: &StepRecord, data: &PageData, times: &Times) -> Markup {
         "{} when reading, {} when processing, {} when writing",
         counters.read_skip, counters.process_skip, counters.write_skip
     );
-    html! {
-        tr data-live=(name(step)) id={ "step-" (step.name) } class=[kind] {
+    let markup = html! {
+        tr data-live=(name) id={ "step-" (step.name) } class=[kind] {
             th.long scope="row" {
                 (step.name)
                 @if let Some(process) = &step.process { div.soft { (process) } }
@@ -72,7 +65,8 @@ fn row(step: &StepRecord, data: &PageData, times: &Times) -> Markup {
             td.number { (pace(step, length)) }
             td.number { (duration(step, length, times)) }
         }
-    }
+    };
+    Row::new(name, markup)
 }
 
 /// The script keeps the duration of a running step current, so that an idle row is not sent again.
@@ -96,11 +90,8 @@ fn per_second(step: &StepRecord, length: Option<Duration>) -> Option<f64> {
 }
 
 fn pace(step: &StepRecord, length: Option<Duration>) -> Markup {
-    match per_second(step, length) {
-        Some(pace) if pace < 10.0 => html! { (format!("{pace:.1}")) },
-        Some(pace) => html! { (number(pace.round() as u64)) },
-        None => html! { span.soft { "–" } },
-    }
+    let text = |pace: f64| if pace < 10.0 { format!("{pace:.1}") } else { number(pace.round() as u64) };
+    value_or(per_second(step, length).map(text), "–")
 }
 
 /// A progress bar if the total is known, otherwise the number of items.

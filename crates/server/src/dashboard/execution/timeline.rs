@@ -2,9 +2,9 @@
 //! can be much longer than the executions.
 
 use super::page_data::PageData;
-use crate::dashboard::instant::{Times, took};
+use crate::dashboard::Times;
 use crate::dashboard::job::state::{health, status_word};
-use crate::dashboard::part::table;
+use crate::dashboard::part::{list_table, took};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
@@ -25,22 +25,18 @@ struct Bar<'a> {
     step: &'a StepRecord,
     from: Duration,
     length: Duration,
-    running_since: Option<Timestamp>,
 }
 
 pub(super) fn markup(state: &State, data: &PageData, times: &Times) -> Markup {
     let (bars, total) = bars(&data.attempts, times.now());
-    let rows = html! {
-        tbody {
-            @for bar in bars.iter().skip(bars.len().saturating_sub(BARS)) { (row(state, data, bar, total, times)) }
-        }
-    };
+    let shown = bars.iter().skip(bars.len().saturating_sub(BARS));
+    let rows = shown.map(|bar| row(state, data, bar, total, times));
     html! {
         div data-live="timeline" {
             @if bars.is_empty() {
                 p.empty { "No steps have started yet." }
             } @else {
-                (table("Timeline", COLUMNS, &rows))
+                (list_table("Timeline", COLUMNS, rows, &html! {}))
             }
         }
     }
@@ -54,9 +50,7 @@ fn bars(attempts: &[(ExecutionRecord, Vec<StepRecord>)], now: Timestamp) -> (Vec
         for step in steps.iter().filter(|step| !is_partition(step)) {
             let Some(began) = step.started_at else { continue };
             let length = until(step.ended_at, step.updated_at, step.status, now).since(began);
-            let running_since = step.started_at.filter(|_| step.status.is_running());
-            let from = before + began.since(start);
-            bars.push(Bar { execution: execution.id, step, from, length, running_since });
+            bars.push(Bar { execution: execution.id, step, from: before + began.since(start), length });
         }
         before += until(execution.ended_at, execution.updated_at, execution.status, now).since(start);
     }
@@ -100,12 +94,12 @@ fn row(state: &State, data: &PageData, bar: &Bar<'_>, total: Duration, times: &T
                 svg.gantt viewBox={ "0 0 " (WIDTH) " 10" } preserveAspectRatio="none" role="img" {
                     title { (bar.step.name) ", started after " (took(bar.from)) ", took " (took(bar.length)) }
                     rect.track x="0" y="4" width=(WIDTH) height="2" {}
-                    rect.bar.(health(bar.step.status).class()) x=(format!("{from:.1}")) y="0"
+                    rect.bar.(health(bar.step.status)) x=(format!("{from:.1}")) y="0"
                         width=(format!("{width:.1}")) height="10" {}
                 }
             }
             td.number {
-                @match bar.running_since {
+                @match bar.step.started_at.filter(|_| bar.step.status.is_running()) {
                     Some(start) => (times.length(start)),
                     None => (took(bar.length)),
                 }

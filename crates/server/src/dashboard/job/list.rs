@@ -1,21 +1,16 @@
 //! The page of all jobs: the filter and the live table. All visitors get the same rows, so a row links to actions
 //! instead of having buttons.
 
-use super::state::{JobState, health, letter, status_word};
-use super::view::JobsView;
+use super::state::{JobState, JobsView, health, letter, status_word};
 use crate::api::QueryString;
 use crate::api::job::with_registered;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::{Times, took};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
-    Health, command, empty_row, encoded, first_line, panel, plural, state as state_word, table,
+    Health, command, encoded, first_line, or_soft, panel, plural, state as state_word, table, took, value_or,
 };
-use crate::dashboard::region::{Audience, Page, Region, Row};
-use crate::problem::Problem;
+use crate::dashboard::{
+    Audience, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Row, Section, Times,
+};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,13 +19,11 @@ use tidemill_domain::job::track::{Outcomes, median};
 use tidemill_domain::schedule::possible;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::InvalidJobFile;
-use tidemill_store::job::{JobRecord, LastExecution, RunRecord};
+use tidemill_store::job::{JobRecord, RunRecord};
 use tidemill_store::schedule::ScheduleRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// Maximum number of jobs to read.
 const JOBS_MAX: u32 = 5000;
-/// Maximum number of schedules to read.
 pub(super) const SCHEDULES_MAX: u32 = 5000;
 /// Maximum number of rows.
 const SHOWN: usize = 100;
@@ -50,25 +43,15 @@ const COLUMNS: &[&str] = &[
 
 #[derive(Debug)]
 struct Job {
-    name: String,
+    record: JobRecord,
     /// Whether this server can launch the job.
     is_registered: bool,
-    last: Option<LastExecution>,
     runs: Vec<RunRecord>,
     outcomes: Outcomes,
     schedules: Vec<ScheduleRecord>,
 }
 
-impl Job {
-    fn state(&self) -> JobState {
-        JobState::of(self.last.map(|last| last.status))
-    }
-}
-
-pub(crate) async fn jobs(
-    visit: PageContext,
-    QueryString(view): QueryString<JobsView>,
-) -> Result<Html<String>, Problem> {
+pub(crate) async fn jobs(visit: PageContext, QueryString(view): QueryString<JobsView>) -> PageResult {
     let view = view.normalized();
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let jobs = Jobs::read(&visit.state, &mut tx, &view, common.now).await?;
@@ -133,60 +116,43 @@ impl Jobs {
         let known = tx.jobs().latest_executions(JOBS_MAX).await?;
         let is_cut = known.len() >= JOBS_MAX as usize;
         let jobs = state.launcher().jobs();
-        let all = with_registered(known, &jobs);
+        let mut all = with_registered(known, &jobs);
         let is_any = !all.is_empty();
-        let invalid = jobs.invalid().to_vec();
-        let job = |(record, is_registered): (JobRecord, bool)| Job {
-            name: record.name,
-            is_registered,
-            last: record.last,
-            runs: Vec::new(),
-            outcomes: Outcomes::default(),
-            schedules: Vec::new(),
-        };
-        let mut rows: Vec<Job> =
-            all.into_iter().map(job).filter(|job| view.includes(&job.name, job.state())).collect();
+        let state_of = |record: &JobRecord| JobState::of(record.last.map(|last| last.status));
+        all.retain(|(record, _)| view.includes(&record.name, state_of(record)));
         // The sort is stable, so jobs in the same state stay sorted by name.
-        rows.sort_by_key(Job::state);
-        let found = rows.len();
-        rows.truncate(SHOWN);
-        let mut jobs = Self { view: view.clone(), rows, invalid, found, is_any, is_cut };
-        jobs.add_history(tx, now).await?;
-        Ok(jobs)
-    }
-
-    async fn add_history(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
-        let names: Vec<&str> = self.rows.iter().map(|job| job.name.as_str()).collect();
+        all.sort_by_key(|(record, _)| state_of(record));
+        let found = all.len();
+        all.truncate(SHOWN);
+        let names: Vec<&str> = all.iter().map(|(record, _)| record.name.as_str()).collect();
         let mut runs = tx.jobs().recent_runs(&names, CELLS).await?;
         let outcomes = tx.jobs().outcomes(&names, now.minus(WEEK)).await?;
         let mut schedules: HashMap<String, Vec<ScheduleRecord>> = HashMap::new();
         for record in tx.schedules().list(SCHEDULES_MAX).await? {
             schedules.entry(record.schedule.job.clone()).or_default().push(record);
         }
-        for job in &mut self.rows {
-            job.runs = runs.remove(&job.name).unwrap_or_default();
-            job.outcomes = outcomes.get(&job.name).copied().unwrap_or_default();
-            job.schedules = schedules.remove(&job.name).unwrap_or_default();
-        }
-        Ok(())
+        let job = |(record, is_registered): (JobRecord, bool)| Job {
+            is_registered,
+            runs: runs.remove(&record.name).unwrap_or_default(),
+            outcomes: outcomes.get(&record.name).copied().unwrap_or_default(),
+            schedules: schedules.remove(&record.name).unwrap_or_default(),
+            record,
+        };
+        let rows = all.into_iter().map(job).collect();
+        let invalid = jobs.invalid().to_vec();
+        Ok(Self { view: view.clone(), rows, invalid, found, is_any, is_cut })
     }
 
     pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
         let invalid = self.invalid.iter().map(file_row);
-        let rows = invalid.chain(self.rows.iter().map(|job| row(job, state, times))).collect();
-        let below = html! {
-            @if self.found > self.rows.len() {
-                tr { td.soft colspan=(COLUMNS.len()) {
-                    "The first " (self.rows.len()) " of " (self.found) ". Use the filter to find the others."
-                } }
-            }
-            @if self.is_cut {
-                tr { td.soft colspan=(COLUMNS.len()) { "Only the first " (JOBS_MAX) " jobs by name are listed." } }
-            }
-        };
+        let rows = invalid.chain(self.rows.iter().map(|job| row(job, state, times)));
+        let shown = self.rows.len();
+        let found = (self.found > shown).then(|| {
+            html! { "The first " (shown) " of " (self.found) ". Use the filter to find the others." }
+        });
+        let cut = self.is_cut.then(|| html! { "Only the first " (JOBS_MAX) " jobs by name are listed." });
         let audience = Audience::At(Page::Jobs(self.view.clone()));
-        let without = empty_row(COLUMNS.len(), &self.nothing(state));
-        Region::table_body("jobs", audience, rows, without, below)
+        Region::rows("jobs", audience, COLUMNS, rows, &self.nothing(state), found.into_iter().chain(cut))
     }
 
     fn nothing(&self, state: &State) -> Markup {
@@ -201,7 +167,6 @@ impl Jobs {
     }
 }
 
-/// The address of the page of a job.
 pub(crate) fn address(state: &State, job: &str) -> String {
     state.path(&format!("/jobs/{}", encoded(job)))
 }
@@ -220,11 +185,15 @@ fn file_row(file: &InvalidJobFile) -> Row {
 }
 
 fn row(job: &Job, state: &State, times: &Times) -> Row {
-    let address = address(state, &job.name);
-    let fault = job.runs.first().map_or("", |run| first_line(&run.message));
+    let JobRecord { name, last, .. } = &job.record;
+    let address = address(state, name);
+    let newest = job.runs.first();
+    let fault = newest.map_or("", |run| first_line(&run.message));
+    let took_last = newest.and_then(RunRecord::length).map(took);
+    let unknown = if newest.is_some_and(|run| run.status.is_running()) { "running" } else { "–" };
     let cells = html! {
         td {
-            @match job.last {
+            @match last {
                 Some(last) => {
                     a.plain href=(state.path(&format!("/executions/{}", last.id))) { (status_word(last.status)) }
                     br;
@@ -234,52 +203,32 @@ fn row(job: &Job, state: &State, times: &Times) -> Row {
             }
         }
         th.long scope="row" {
-            a href=(address) { (job.name) }
+            a href=(address) { (name) }
             @if !job.is_registered { " " span.soft { "(not on this server)" } }
             @if !fault.is_empty() { div.fault.brief { (fault) } }
         }
         td { (strip(&job.runs)) }
-        td.number { (duration(median(job.runs.iter().filter_map(RunRecord::length)))) }
-        td.number { (last_took(job)) }
+        td.number { (value_or(median(job.runs.iter().filter_map(RunRecord::length)).map(took), "–")) }
+        td.number { (value_or(took_last, unknown)) }
         td.number { (success(job.outcomes)) }
         td { (next_run(job, times)) }
         td {
-            a.button href={ (address) "#run" } aria-label={ "Run " (job.name) } { "Run…" }
+            a.button href={ (address) "#run" } aria-label={ "Run " (name) } { "Run…" }
             @if let Some(schedule) = job.schedules.first() {
                 " "
                 a.button href={ (address) "#schedules" } {
                     (possible(schedule.pause.is_some()).label()) "…"
-                    span.unseen { " the schedule of " (job.name) }
+                    span.unseen { " the schedule of " (name) }
                 }
             }
         }
     };
-    Row::of(format!("job:{}", job.name), &cells)
-}
-
-/// A duration, or a dash if it is unknown.
-pub(crate) fn duration(length: Option<Duration>) -> Markup {
-    match length {
-        Some(length) => html! { (took(length)) },
-        None => html! { span.soft { "–" } },
-    }
-}
-
-fn last_took(job: &Job) -> Markup {
-    match job.runs.first() {
-        Some(run) if run.status.is_running() => html! { span.soft { "running" } },
-        run => duration(run.and_then(RunRecord::length)),
-    }
+    Row::of(format!("job:{name}"), &cells)
 }
 
 fn success(outcomes: Outcomes) -> Markup {
-    match outcomes.percent() {
-        Some(percent) => {
-            let title = format!("{} of {} completed", outcomes.completed, outcomes.total());
-            html! { span title=(title) { (percent) " %" } }
-        }
-        None => html! { span.soft { "–" } },
-    }
+    let title = format!("{} of {} completed", outcomes.completed, outcomes.total());
+    or_soft(outcomes.percent().map(|percent| html! { span title=(title) { (percent) " %" } }), "–")
 }
 
 /// The next run by a schedule, or `paused`.
@@ -288,13 +237,11 @@ fn next_run(job: &Job, times: &Times) -> Markup {
         job.schedules.iter().filter(|record| record.pause.is_none()).filter_map(|record| record.next_at);
     let is_paused = job.schedules.iter().any(|record| record.pause.is_some());
     match next.min() {
-        Some(at) => times.at(at),
         None if is_paused => html! { "paused" },
-        None => html! { span.soft { "no schedule" } },
+        next => times.maybe(next, "no schedule"),
     }
 }
 
-/// Number of cells in a strip.
 const CELLS: u32 = 20;
 
 /// The last executions as cells, the oldest first; `runs` has the newest first.
@@ -305,7 +252,7 @@ fn strip(runs: &[RunRecord]) -> Markup {
         } @else {
             span.strip role="img" aria-label=(summary(runs)) {
                 @for run in runs.iter().rev() {
-                    span.cell.(health(run.status).class()) title=(about(run)) { (letter(run.status)) }
+                    span.cell.(health(run.status)) title=(about(run)) { (letter(run.status)) }
                 }
             }
         }

@@ -2,9 +2,9 @@
 
 use super::detail::{JobPageQuery, show};
 use crate::api::job::launch::{LaunchKind, LaunchRequest, launch_job, parameters};
-use crate::dashboard::form::{self, Fields};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{command, refusal_banner, refused};
+use crate::dashboard::form::{Fields, Pairs};
+use crate::dashboard::part::{command, refusal_banner, unless_refused};
+use crate::dashboard::{PageContext, form};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -17,7 +17,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::instance::RUN_ID;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType, parse_arguments};
-use tidemill_engine::job::Job;
+use tidemill_engine::job::{Job, JobError};
 
 /// Prefix of the fields for declared parameters.
 const PARAMETER: &str = "parameter.";
@@ -28,26 +28,20 @@ const NEXT: &str = "next";
 
 #[derive(Debug)]
 pub(super) struct RefusedRun {
-    fields: Vec<(String, String)>,
+    fields: Pairs,
     problem: Problem,
-}
-
-/// The value of a field; empty if it is missing.
-fn value<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
-    fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
 }
 
 pub(super) fn form(
     visit: &PageContext,
     name: &str,
-    job: Option<&Job>,
+    job: &Result<&Job, JobError>,
     refused_run: Option<&RefusedRun>,
 ) -> Markup {
-    let refusal = visit.refusal_of(Permission::Operate, &format!("job/{name}"));
-    let specs = job.map_or(&[][..], Job::parameters);
+    let specs = job.as_ref().map_or(&[][..], |job| job.parameters());
     let refusal = match job {
-        Some(_) => refusal,
-        None => Some(unknown(visit, name)),
+        Ok(_) => visit.refusal_of(Permission::Operate, &format!("job/{name}")),
+        Err(error) => Some(error.to_string()),
     };
     let (is_off, fields) = (refusal.is_some(), refused_run.map_or(&[][..], |run| &run.fields));
     let action = format!("{}/run#run", super::list::address(&visit.state, name));
@@ -56,32 +50,25 @@ pub(super) fn form(
             (form::hidden(&visit.principal))
             @if let Some(run) = refused_run { (refusal_banner(&run.problem)) }
             div.fields {
-                @for spec in specs { (field(spec, value(fields, &format!("{PARAMETER}{}", spec.name)), is_off)) }
+                @for spec in specs { (field(spec, form::field(fields, &format!("{PARAMETER}{}", spec.name)), is_off)) }
                 @if specs.is_empty() {
                     label.wide {
                         "Parameters, one per line: NAME=VALUE[,TYPE[,IDENTIFYING]]"
-                        textarea name=(MORE) rows="3" disabled[is_off] autocomplete="off" { (value(fields, MORE)) }
+                        textarea name=(MORE) rows="3" disabled[is_off] autocomplete="off" { (form::field(fields, MORE)) }
                     }
                 }
-                @if refused_run.is_some_and(|run| run.problem.code() == Code::JobChanged) { (accept_change("")) }
+                @if refused_run.is_some_and(|run| run.problem.code() == Code::JobChanged) { (accept_change(None)) }
             }
             div.row {
-                @match refusal {
-                    Some(reason) => (refused("Run", &reason)),
-                    None => {
-                        button.do { "Run " (name) }
-                        button name=(NEXT) value="yes" { "Run as a new instance" }
-                        span.soft { "A new instance gets the next run.id. Without it, an instance that completed does not run again." }
-                    },
-                }
+                (unless_refused(refusal.as_deref(), "Run", &html! {
+                    button.do { "Run " (name) }
+                    button name=(NEXT) value="yes" { "Run as a new instance" }
+                    span.soft { "A new instance gets the next run.id. Without it, an instance that completed does not run again." }
+                }))
             }
             p.soft { "On the command line: " (command(&command_line(&visit.state, name, specs))) }
         }
     }
-}
-
-fn unknown(visit: &PageContext, name: &str) -> String {
-    visit.state.launcher().jobs().get(name).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
 /// The parameters of an earlier execution as NAME=VALUE,TYPE,IDENTIFYING, without the number of its instance.
@@ -101,21 +88,18 @@ pub(crate) fn next_fields(parameters: &[JobParameter]) -> Markup {
     }
 }
 
-/// A check box to accept a changed definition, for the form with this id; empty for the surrounding form.
-pub(crate) fn accept_change(form: &str) -> Markup {
+/// A check box to accept a changed definition; `form` is the id of a form elsewhere on the page.
+pub(crate) fn accept_change(form: Option<&str>) -> Markup {
     html! {
         label.wide.check {
-            input type="checkbox" name="accept_change" value="yes" form=[(!form.is_empty()).then_some(form)];
+            input type="checkbox" name="accept_change" value="yes" form=[form];
             " Resume even though the definition of the job has changed"
         }
     }
 }
 
 fn field(spec: &ParameterSpec, value: &str, is_off: bool) -> Markup {
-    let kind = match spec.kind {
-        ParameterType::Date => "date",
-        _ => "text",
-    };
+    let kind = if spec.kind == ParameterType::Date { "date" } else { "text" };
     let needed = if spec.is_required { "" } else { ", optional" };
     html! {
         label {
@@ -135,9 +119,9 @@ fn command_line(state: &State, name: &str, specs: &[ParameterSpec]) -> String {
 pub(crate) async fn run(
     visit: PageContext,
     Path(name): Path<String>,
-    Fields(fields): Fields<Vec<(String, String)>>,
+    Fields(fields): Fields<Pairs>,
 ) -> Result<Response, Problem> {
-    form::check(&visit.principal, value(&fields, "form_token"))?;
+    form::check(&visit.principal, form::field(&fields, "form_token"))?;
     match launch(&visit, &name, &fields).await {
         Ok(id) => Ok(Redirect::to(&visit.state.path(&format!("/executions/{id}"))).into_response()),
         Err(problem) => {
@@ -154,12 +138,12 @@ async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) ->
     let typed: Vec<&(String, String)> =
         fields.iter().filter(|(name, _)| name != "form_token" && name != "key").collect();
     let answer = launch_job(LaunchRequest {
-        caller: visit.caller(value(fields, "key")),
+        caller: visit.caller(form::field(fields, "key")),
         what: format!("form: run job {name} {typed:?}"),
-        kind: if value(fields, NEXT) == "yes" { LaunchKind::Next } else { LaunchKind::Launch },
+        kind: if form::field(fields, NEXT) == "yes" { LaunchKind::Next } else { LaunchKind::Launch },
         job: name.to_owned(),
         parameters,
-        accept_change: value(fields, "accept_change") == "yes",
+        accept_change: form::field(fields, "accept_change") == "yes",
         audit: None,
     })
     .await?;
@@ -173,7 +157,7 @@ fn form_parameters(fields: &[(String, String)], specs: &[ParameterSpec]) -> Resu
         (!value.is_empty()).then(|| (name.to_owned(), Value::String(value.clone())))
     });
     let mut all = parameters(&declared.collect::<Map<_, _>>(), specs)?;
-    let lines = value(fields, MORE).lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = form::field(fields, MORE).lines().map(str::trim).filter(|line| !line.is_empty());
     let remedy = "write one parameter per line as NAME=VALUE[,TYPE[,IDENTIFYING]]";
     let bad = |error: tidemill_domain::job::parameter::ParameterError| {
         Problem::new(Code::BadJobParameters, error.to_string(), remedy)

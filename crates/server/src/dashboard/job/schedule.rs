@@ -1,11 +1,9 @@
 //! The table of the schedules of a job, with the buttons that pause and resume them.
 
 use super::list::address;
-use crate::dashboard::form;
-use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::part::{Health, command, encoded, list_table, refused, state};
-use crate::dashboard::sheet::{Sheet, SheetForm, Weight, reason_field};
+use crate::dashboard::part::{Health, command, encoded, list_table, state, unless_refused};
+use crate::dashboard::sheet::{Sheet, SheetForm, reason_field};
+use crate::dashboard::{PageContext, Times, form};
 use crate::problem::Problem;
 use maud::{Markup, html};
 use tidemill_api::schedule::ScheduleState;
@@ -53,33 +51,31 @@ fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     let (name, job) = (&record.schedule.name, &record.schedule.job);
     let action = possible(record.pause.is_some());
     let path = visit.state.path(&format!("/schedules/{}/{}", encoded(name), action.verb()));
-    match visit.refusal_of(Permission::Operate, &format!("job/{job}")) {
-        Some(reason) if action == Action::SchedulePause => refused("Pause…", &reason),
-        Some(reason) => refused("Resume", &reason),
-        None if action == Action::ScheduleResume => html! {
+    let refusal = visit.refusal_of(Permission::Operate, &format!("job/{job}"));
+    if action == Action::ScheduleResume {
+        let form = html! {
             form method="post" action=(path) {
                 (form::hidden(&visit.principal))
                 button aria-label={ "Resume schedule " (name) } { "Resume" }
             }
-        },
-        None => {
-            let sheet = Sheet {
-                question: format!("Pause “{name}”?"),
-                consequence: html! {
-                    p { "It does not launch " (job) " until it is resumed. Ticks in the meantime are not made up for." }
-                },
-                form: SheetForm::Own { address: path, hidden: form::hidden(&visit.principal) },
-                fields: reason_field("Reason", Reason::Required, None),
-                back: address(&visit.state, job),
-                leave: "Cancel",
-                button: format!("Pause {name}"),
-                weight: Weight::Normal,
-                refusal: None,
-                command: None,
-            };
-            sheet.unfolding("Pause…")
-        }
+        };
+        return unless_refused(refusal.as_deref(), "Resume", &form);
     }
+    let sheet = Sheet {
+        question: format!("Pause “{name}”?"),
+        consequence: html! {
+            p { "It does not launch " (job) " until it is resumed. Ticks in the meantime are not made up for." }
+        },
+        form: SheetForm::Own { address: path, hidden: form::hidden(&visit.principal) },
+        fields: reason_field("Reason", Reason::Required, None),
+        back: address(&visit.state, job),
+        leave: "Cancel",
+        button: format!("Pause {name}"),
+        ends: false,
+        refusal: None,
+        command: None,
+    };
+    unless_refused(refusal.as_deref(), "Pause…", &sheet.unfolding("Pause…"))
 }
 
 /// The address of the page that has a schedule.

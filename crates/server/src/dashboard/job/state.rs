@@ -1,7 +1,9 @@
-//! How pages show the status of an execution: a word, a letter and a colour.
+//! How pages show the status of an execution (a word, a letter and a colour), and the filter for the list of jobs, which is
+//! in the address, so that it survives "back" and can be shared.
 
 use crate::dashboard::part::{Health, state};
 use maud::{Markup, html};
+use serde::Deserialize;
 use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_store::job::ExecutionRecord;
 
@@ -63,14 +65,57 @@ pub(crate) fn result_word(execution: &ExecutionRecord) -> Markup {
 }
 
 /// For strips of cells, where the word does not fit.
-pub(crate) const fn letter(status: BatchStatus) -> &'static str {
-    match status {
-        BatchStatus::Completed => "C",
-        BatchStatus::Starting | BatchStatus::Started | BatchStatus::Stopping => "R",
-        BatchStatus::Stopped => "S",
-        BatchStatus::Failed => "F",
-        BatchStatus::Abandoned => "A",
-        BatchStatus::Unknown => "U",
+pub(crate) fn letter(status: BatchStatus) -> &'static str {
+    if status.is_running() { "R" } else { &status.as_str()[..1] }
+}
+
+const TEXT_CHARS_MAX: usize = 100;
+
+/// The filter for the list of jobs; the default shows all.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobsView {
+    /// Part of the name.
+    text: String,
+    /// A [`JobState`], or empty for all.
+    status: String,
+}
+
+impl JobsView {
+    /// As one word, for the address of the live events.
+    pub fn word(&self) -> String {
+        format!("{}:{}", self.status, self.text())
+    }
+
+    pub fn of_word(word: &str) -> Self {
+        let (status, text) = word.split_once(':').unwrap_or((word, ""));
+        Self { text: text.to_owned(), status: status.to_owned() }.normalized()
+    }
+
+    /// Without invalid parts, so that equal filters are equal values.
+    pub(crate) fn normalized(self) -> Self {
+        let status = self.state().map_or("", JobState::as_str).to_owned();
+        Self { text: self.text().to_owned(), status }
+    }
+
+    /// The text without surrounding spaces.
+    pub(crate) fn text(&self) -> &str {
+        let text = self.text.trim();
+        text.char_indices().nth(TEXT_CHARS_MAX).map_or(text, |(end, _)| text.split_at(end).0)
+    }
+
+    pub(crate) fn state(&self) -> Option<JobState> {
+        self.status.parse().ok()
+    }
+
+    /// Whether it filters nothing.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.text().is_empty() && self.state().is_none()
+    }
+
+    pub(crate) fn includes(&self, name: &str, state: JobState) -> bool {
+        self.state().is_none_or(|wanted| wanted == state)
+            && name.to_lowercase().contains(&self.text().to_lowercase())
     }
 }
 
@@ -85,5 +130,26 @@ mod tests {
         for state in JobState::ALL.into_iter().filter(|state| *state != JobState::Never) {
             assert!(found.contains(&state), "{state:?}");
         }
+    }
+
+    #[test]
+    fn a_view_reads_back_from_its_word_and_nonsense_is_everything() {
+        for (status, text) in [("", ""), ("failed", ""), ("", "a:b&c"), ("never", "ö x")] {
+            let view = JobsView { text: text.into(), status: status.into() };
+            assert_eq!(JobsView::of_word(&view.word()), view);
+        }
+        assert!(JobsView::of_word("lunar:").is_everything());
+        assert!(JobsView::of_word("").is_everything());
+        let long = JobsView { text: "ä".repeat(200), status: String::new() };
+        assert_eq!(long.normalized().text().chars().count(), 100);
+    }
+
+    #[test]
+    fn a_job_is_found_by_part_of_its_name_in_any_case_and_by_its_state() {
+        let view = JobsView { text: " night ".into(), status: "failed".into() };
+
+        assert!(view.includes("NIGHTLY-orders", JobState::Failed));
+        assert!(!view.includes("nightly-orders", JobState::Completed));
+        assert!(!view.includes("daily", JobState::Failed));
     }
 }

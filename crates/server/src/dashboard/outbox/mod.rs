@@ -1,9 +1,8 @@
 //! The outbox page and the pages of failed events.
 //!
-//! Reading order: `overview` (statistics), `page` (the whole page), `slot` (owners of the 256 slots), `failed_event`.
+//! Reading order: `page` (statistics and the whole page), `slot` (owners of the 256 slots), `failed_event`.
 
 pub(crate) mod failed_event;
-pub(crate) mod overview;
 pub(crate) mod page;
 
 mod slot;

@@ -1,11 +1,9 @@
 //! The 256 slots: a picture of their owners and waiting events, and a table by owner.
 
-use super::overview::{OutboxOverview, count, oldest, unknown};
-use crate::dashboard::instant::Times;
+use super::page::{OutboxOverview, count, oldest, unknown};
 use crate::dashboard::part::{Health, list_table, state};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::{Audience, Page, Region, Times};
 use maud::{Markup, html};
-use std::collections::BTreeMap;
 use tidemill_domain::outbox::RelayId;
 use tidemill_store::outbox::{Backlog, SlotLag};
 
@@ -13,15 +11,6 @@ const COLUMNS: &[&str] = &["Owner", "#Slots", "Numbers", "#Epoch", "#Unpublished
 
 /// Colours that owners take in turn.
 const COLOURS: usize = 5;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Load {
-    None,
-    /// It has unpublished events.
-    Waits,
-    /// It has failed events.
-    Failed,
-}
 
 pub(super) fn region(overview: &OutboxOverview, times: &Times) -> Region {
     let owners = owners(overview);
@@ -39,23 +28,30 @@ pub(super) fn region(overview: &OutboxOverview, times: &Times) -> Region {
     Region::whole("outbox-slots", Audience::On(&[Page::Outbox]), markup)
 }
 
-/// Each owner with a number: live relays in the order they joined, then relays that are gone.
-fn owners(overview: &OutboxOverview) -> BTreeMap<RelayId, usize> {
+/// The owners in the order of their colours: live relays in the order they joined, then relays that are gone.
+fn owners(overview: &OutboxOverview) -> Vec<RelayId> {
     let live = overview.relays.iter().map(|relay| relay.relay.id);
-    let all = live.chain(overview.lag.iter().flatten().filter_map(|slot| slot.owner));
-    let mut owners = BTreeMap::new();
-    for id in all {
-        let next = owners.len();
-        owners.entry(id).or_insert(next);
+    let mut owners = Vec::new();
+    for id in live.chain(overview.lag.iter().flatten().filter_map(|slot| slot.owner)) {
+        if !owners.contains(&id) {
+            owners.push(id);
+        }
     }
     owners
 }
 
-fn load(overview: &OutboxOverview, slot: &SlotLag) -> Load {
+/// The class of the colour of an owner.
+fn colour(owners: &[RelayId], owner: Option<RelayId>) -> Option<String> {
+    let number = owners.iter().position(|id| Some(*id) == owner)?;
+    Some(format!("k{}", number % COLOURS))
+}
+
+/// Class and text of a slot whose events wait or failed.
+fn load(overview: &OutboxOverview, slot: &SlotLag) -> Option<(&'static str, &'static str)> {
     match (overview.failed.of_slot(slot.slot).rows.least(), slot.rows.least()) {
-        (0, 0) => Load::None,
-        (0, _) => Load::Waits,
-        _ => Load::Failed,
+        (0, 0) => None,
+        (0, _) => Some(("waits", "events wait")),
+        _ => Some(("failed", "failed events")),
     }
 }
 
@@ -78,28 +74,20 @@ fn named(overview: &OutboxOverview, owner: Option<RelayId>) -> String {
     }
 }
 
-fn strip(overview: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
-    let colour = |owner: Option<RelayId>| match owner.and_then(|id| owners.get(&id)) {
-        Some(number) => format!("k{}", number % COLOURS),
-        None => "free".to_owned(),
-    };
+fn strip(overview: &OutboxOverview, slots: &[SlotLag], owners: &[RelayId]) -> Markup {
     html! {
         svg.slots viewBox="0 0 256 14" preserveAspectRatio="none" role="img" {
             title { "The 256 slots by owner" }
             desc { "Top: owner of each slot. Bottom: slots with waiting events. The table below has the same data." }
             @for (from, to, owner) in runs(slots.iter().map(|slot| slot.owner)) {
-                rect class=(colour(owner)) x=(from) width=(to - from + 1) height="9" {
+                rect class=(colour(owners, owner).as_deref().unwrap_or("free")) x=(from) width=(to - from + 1) height="9" {
                     title { (range(from, to)) ": " (named(overview, owner)) }
                 }
             }
             @for (from, to, load) in runs(slots.iter().map(|slot| load(overview, slot))) {
-                @match load {
-                    Load::None => {}
-                    Load::Waits => rect.waits x=(from) y="10" width=(to - from + 1) height="4" {
-                        title { (range(from, to)) ": events wait" }
-                    }
-                    Load::Failed => rect.failed x=(from) y="10" width=(to - from + 1) height="4" {
-                        title { (range(from, to)) ": failed events" }
+                @if let Some((class, text)) = load {
+                    rect class=(class) x=(from) y="10" width=(to - from + 1) height="4" {
+                        title { (range(from, to)) ": " (text) }
                     }
                 }
             }
@@ -114,43 +102,32 @@ fn range(from: usize, to: usize) -> String {
     if from == to { format!("{from}") } else { format!("{from}–{to}") }
 }
 
-fn rows(
-    overview: &OutboxOverview,
-    slots: &[SlotLag],
-    owners: &BTreeMap<RelayId, usize>,
-    times: &Times,
-) -> Vec<Markup> {
-    let mut groups: Vec<Option<RelayId>> = owners.keys().copied().map(Some).collect();
-    groups.sort_by_key(|owner| owner.and_then(|id| owners.get(&id)));
-    groups.push(None);
-    let row = |owner| {
+fn rows(overview: &OutboxOverview, slots: &[SlotLag], owners: &[RelayId], times: &Times) -> Vec<Markup> {
+    let row = |owner: Option<RelayId>| {
         let own: Vec<&SlotLag> = slots.iter().filter(|slot| slot.owner == owner).collect();
-        (!own.is_empty()).then(|| row(overview, owner, &own, owners, times))
+        (!own.is_empty()).then(|| row(overview, owner, colour(owners, owner), &own, times))
     };
-    groups.into_iter().filter_map(row).collect()
+    owners.iter().copied().map(Some).chain([None]).filter_map(row).collect()
 }
 
 fn row(
     overview: &OutboxOverview,
     owner: Option<RelayId>,
+    colour: Option<String>,
     slots: &[&SlotLag],
-    owners: &BTreeMap<RelayId, usize>,
     times: &Times,
 ) -> Markup {
     let numbers: Vec<usize> = slots.iter().map(|slot| usize::from(slot.slot.get())).collect();
-    let epochs: Vec<i64> = slots.iter().map(|slot| slot.epoch.get()).collect();
-    let (least, most) =
-        (epochs.iter().min().copied().unwrap_or(0), epochs.iter().max().copied().unwrap_or(0));
+    let epochs = || slots.iter().map(|slot| slot.epoch.get());
+    let (least, most) = (epochs().min().unwrap_or(0), epochs().max().unwrap_or(0));
     let backlog = slots.iter().map(|slot| slot.unread().plus(overview.failed.of_slot(slot.slot)));
     let backlog = backlog.fold(Backlog::NONE, Backlog::plus);
-    let is_gone = owner.is_some_and(|id| overview.relay(id).is_none());
+    let is_live = owner.is_some_and(|id| overview.relay(id).is_some());
     html! {
         tr {
             th.long scope="row" {
-                @if let Some(number) = owner.and_then(|id| owners.get(&id)) {
-                    span.key.{ "k" (number % COLOURS) } aria-hidden="true" {} " "
-                }
-                @if owner.is_none() || is_gone { (state(Health::Warn, &named(overview, owner))) } @else { (named(overview, owner)) }
+                @if let Some(colour) = colour { span.key.(colour) aria-hidden="true" {} " " }
+                @if is_live { (named(overview, owner)) } @else { (state(Health::Warn, &named(overview, owner))) }
             }
             td.number { (slots.len()) }
             td.long { (ranges(&numbers)) }

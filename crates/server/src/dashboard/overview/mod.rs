@@ -1,13 +1,9 @@
 //! The overview: what needs attention, usage of pools, the outbox, recent events, processes, leases and the database.
 
 pub(crate) mod attention;
-pub(crate) mod database;
-pub(crate) mod event;
-pub(crate) mod lease;
 pub(crate) mod outbox;
 pub(crate) mod page;
 pub(crate) mod pool;
 pub(crate) mod process;
-pub(crate) mod tile;
 
 pub(crate) use page::page;

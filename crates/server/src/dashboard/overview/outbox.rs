@@ -1,9 +1,8 @@
 //! The outbox on the overview. Unknown numbers are shown as unknown.
 
-use crate::dashboard::instant::Times;
-use crate::dashboard::outbox::overview::{COUNT_MAX, count_text, oldest};
-use crate::dashboard::part::{Health, state};
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::outbox::page::{COUNT_MAX, oldest};
+use crate::dashboard::part::{Health, count_text, state};
+use crate::dashboard::{Audience, Page, Region, Times};
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::outbox::Count;
@@ -54,11 +53,6 @@ impl Outbox {
     /// Whether there are unpublished events and no relay.
     pub(super) fn is_stuck(&self) -> bool {
         self.relays == 0 && self.unpublished.is_some_and(|backlog| backlog.rows.least() > 0)
-    }
-
-    /// Number of parked events and time of the oldest; none if there are none.
-    pub(super) fn parked(&self) -> Option<(String, Option<Timestamp>)> {
-        (self.parked.rows.least() > 0).then(|| (count_text(self.parked.rows), self.parked.oldest))
     }
 
     pub(crate) fn health(&self, now: Timestamp) -> Health {

@@ -1,29 +1,31 @@
 //! The overview page and its live regions.
 
-use super::attention::{self, Sources};
-use super::pool::{self, Busiest};
-use super::tile::{self, Counts};
-use super::{database, event, lease, outbox, process};
+use super::{attention, outbox, pool, process};
 use crate::api::status::Totals;
-use crate::dashboard::action;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, plain_panel, table};
-use crate::dashboard::region::{Audience, Page, Region, show};
-use crate::problem::Problem;
+use crate::dashboard::part::{Health, command, count_text, count_up_to, panel, plain_panel, table, tile};
+use crate::dashboard::pool::graph::Past;
+use crate::dashboard::region::show;
+use crate::dashboard::{
+    Audience, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Section, Times, action, audit,
+};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::audit::AuditRecord;
+use tidemill_domain::outbox::Count;
+use tidemill_domain::pool::PoolName;
+use tidemill_domain::render::Status;
 use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::job::Failure;
+use tidemill_store::job::list::COUNTED_MAX;
 use tidemill_store::migration::MigrationStatus;
 use tidemill_store::pool::PoolEventSummary;
+use tidemill_store::render::list::COUNTED_MAX as RENDERS_COUNTED_MAX;
 
 const EVENTS: u32 = 20;
+
+/// Number of recent decisions about pools.
+const POOL_EVENTS: u32 = 10;
 
 /// How many failed executions are searched for those that were never restarted.
 const FAILURES_AMONG: u32 = 50;
@@ -31,12 +33,12 @@ const FAILURES_AMONG: u32 = 50;
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) common: PageSnapshot,
-    totals: Totals,
+    pub(super) totals: Totals,
     events: Vec<AuditRecord>,
-    failures: Vec<Failure>,
+    pub(super) failures: Vec<Failure>,
     has_jobs: bool,
     stories: Vec<PoolEventSummary>,
-    busiest: Option<Busiest>,
+    busiest: Option<(PoolName, Past)>,
     migrations: Vec<MigrationStatus>,
 }
 
@@ -48,8 +50,8 @@ impl Snapshot {
             events: tx.audit().entries(&AuditFilter::default(), EVENTS).await?,
             failures: tx.jobs().open_failures(FAILURES_AMONG).await?,
             has_jobs: !tx.jobs().list(1).await?.is_empty(),
-            stories: pool::stories(&mut tx).await?,
-            busiest: Busiest::read(&mut tx, &totals.pools, common.now).await?,
+            stories: tx.pools().events(None, POOL_EVENTS).await?,
+            busiest: pool::busiest(&mut tx, &totals.pools, common.now).await?,
             totals,
             migrations: Vec::new(),
             common,
@@ -58,29 +60,24 @@ impl Snapshot {
         let migrations = state.store().migration_status().await?;
         Ok(Self { migrations, ..snapshot })
     }
-
-    /// Whether the installation has never been used.
-    fn is_new(&self) -> bool {
-        !self.has_jobs && self.totals.pools.is_empty() && self.totals.renders.by_status.is_empty()
-    }
 }
 
 /// The live regions. The page is made of the same.
 pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<Region> {
-    let Snapshot { common, totals: Totals { outbox, pools, executions, renders }, failures, .. } = snapshot;
-    let counts = Counts { executions: *executions, outbox, renders };
+    let Snapshot { common, totals, .. } = snapshot;
+    let no_events = html! { "No events yet. Try " (command("tidemill demo")) };
     let mut regions = vec![
         welcome(snapshot),
-        tile::region(state, &counts, times),
-        attention::region(state, &Sources { common, failures, pools, outbox }, times),
-        pool::region(state, pools),
+        tiles(state, totals, times),
+        attention::region(state, snapshot, times),
+        pool::region(state, &totals.pools),
         pool::graph_region(state, snapshot.busiest.as_ref(), times),
         pool::event_region(&snapshot.stories, times),
-        outbox::region(outbox, times),
-        event::region(&snapshot.events, times),
+        outbox::region(&totals.outbox, times),
+        audit::region(&snapshot.events, Audience::On(&[Page::Overview]), &no_events, times),
         process::region(common, state.inner().parts.process.id(), times),
-        lease::region(common, times),
-        database::region(state, common.latency, &snapshot.migrations),
+        process::leases(common, times),
+        process::database(state, common, &snapshot.migrations),
     ];
     regions.extend(action::region(state));
     regions
@@ -104,18 +101,20 @@ fn content(visit: &PageContext, regions: &[Region]) -> Markup {
         (plain_panel("attention", "Needs attention", &table("Needs attention", attention::COLUMNS, &live("attention"))))
         (panel("pools", "Pools", &all("/pools"), &pools))
         (panel("outbox", "Outbox", &all("/outbox"), &live("outbox")))
-        (panel("events", "Recent events", &last, &table("Recent events", event::COLUMNS, &live("events"))))
+        (panel("events", "Recent events", &last, &table("Recent events", audit::COLUMNS, &live("events"))))
         (plain_panel("processes", "Processes", &table("Processes", process::COLUMNS, &live("processes"))))
-        (plain_panel("leases", "Leases", &table("Leases", lease::COLUMNS, &live("leases"))))
+        (plain_panel("leases", "Leases", &table("Leases", process::LEASE_COLUMNS, &live("leases"))))
         (plain_panel("database", "Database", &live("database")))
     }
 }
 
 /// The first steps, on an installation that was never used.
 fn welcome(snapshot: &Snapshot) -> Region {
+    let Snapshot { has_jobs, totals, .. } = snapshot;
+    let is_new = !has_jobs && totals.pools.is_empty() && totals.renders.by_status.is_empty();
     let markup = html! {
         div data-live="welcome" {
-            @if snapshot.is_new() {
+            @if is_new {
                 div.banner {
                     p { "Nothing has run yet. Try the demo: " (command("tidemill demo")) }
                     p { "Or run your own job: " (command("tidemill job run FILE")) }
@@ -126,7 +125,30 @@ fn welcome(snapshot: &Snapshot) -> Region {
     Region::whole("welcome", Audience::On(&[Page::Overview]), markup)
 }
 
-pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+/// The numbers at the top. Each links to the list that it counts.
+fn tiles(state: &State, totals: &Totals, times: &Times) -> Region {
+    let executions = |count| count_up_to(u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX), count);
+    let (running, failed) = (executions(totals.executions.running), executions(totals.executions.failed));
+    let waiting = totals.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
+    let waiting = count_up_to(RENDERS_COUNTED_MAX.into(), waiting);
+    let health =
+        |count: Count, none: Health, any: Health| if count == Count::Exactly(0) { none } else { any };
+    let counted = |path: &str, count: Count, health: Health, label: &str| {
+        tile(&state.path(path), &html! { (count_text(count)) }, health, label)
+    };
+    let outbox = &totals.outbox;
+    let markup = html! {
+        div.tiles data-live="tiles" {
+            (counted("/executions?status=running", running, health(running, Health::Idle, Health::Ok), "executions running"))
+            (counted("/executions?status=FAILED", failed, health(failed, Health::Ok, Health::Bad), "failed in 24 h"))
+            (tile(&state.path("/outbox"), &outbox.lag(times), outbox.health(times.now()), "oldest unpublished event"))
+            (counted("/render", waiting, health(waiting, Health::Idle, Health::Ok), "renders waiting"))
+        }
+    };
+    Region::whole("tiles", Audience::On(&[Page::Overview]), markup)
+}
+
+pub(crate) async fn page(visit: PageContext) -> PageResult {
     let snapshot = Snapshot::read(&visit.state).await?;
     let regions = regions(&visit.state, &snapshot, &visit.times(snapshot.common.now));
     let frame = Frame::new(&visit, &snapshot.common, Section::Overview).live(Page::Overview);

@@ -1,11 +1,10 @@
 //! Pools on the overview: their state, the usage of the busiest one, and recent decisions.
 
-use crate::dashboard::instant::Times;
 use crate::dashboard::part::number;
 use crate::dashboard::pool::address::Range;
 use crate::dashboard::pool::graph::{self, Past};
 use crate::dashboard::pool::list::{first_cells, name, no_pools};
-use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::{Audience, Page, Region, Row, Times};
 use crate::state::State;
 use maud::html;
 use tidemill_domain::pool::PoolName;
@@ -16,18 +15,10 @@ use tidemill_store::{StoreError, Tx};
 /// Maximum number of pools, by name.
 pub(crate) const SHOWN: u32 = 50;
 
-/// Number of recent decisions.
-const EVENTS: u32 = 10;
-
 pub(crate) const COLUMNS: &[&str] =
     &["State", "Pool", "In use / limit", "#Capacity", "#Share", "#Holders", "#Waiting"];
 
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "Decision"];
-
-/// The newest first.
-pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolEventSummary>, StoreError> {
-    tx.pools().events(None, EVENTS).await
-}
 
 pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
     let rows = pools.iter().map(|pool| row(state, pool));
@@ -59,37 +50,25 @@ fn row(state: &State, pool: &PoolLevel) -> Row {
     Row::of(name(pool), &cells)
 }
 
-/// The pool with the highest share of units in use.
-#[derive(Clone, Debug)]
-pub(crate) struct Busiest {
-    name: PoolName,
-    past: Past,
-}
-
-impl Busiest {
-    pub(crate) async fn read(
-        tx: &mut Tx,
-        pools: &[PoolLevel],
-        now: Timestamp,
-    ) -> Result<Option<Self>, StoreError> {
-        let Some(pool) = busiest(pools) else { return Ok(None) };
-        let name = pool.settings.name.clone();
-        Ok(Some(Self { past: Past::read(tx, &name, Range::Day, now).await?, name }))
-    }
-}
-
-/// By the share of units in use, then by waiting requests; the first of equals.
-fn busiest(pools: &[PoolLevel]) -> Option<&PoolLevel> {
+/// The pool with the highest share of units in use, then with the most waiting requests; the first of equals.
+pub(super) async fn busiest(
+    tx: &mut Tx,
+    pools: &[PoolLevel],
+    now: Timestamp,
+) -> Result<Option<(PoolName, Past)>, StoreError> {
     let by_load = |one: &&PoolLevel, other: &&PoolLevel| {
         one.level.percent().total_cmp(&other.level.percent()).then(one.waiting.cmp(&other.waiting))
     };
-    pools.iter().rev().max_by(by_load)
+    let Some(pool) = pools.iter().rev().max_by(by_load) else { return Ok(None) };
+    let name = pool.settings.name.clone();
+    let past = Past::read(tx, &name, Range::Day, now).await?;
+    Ok(Some((name, past)))
 }
 
-pub(crate) fn graph_region(state: &State, busiest: Option<&Busiest>, times: &Times) -> Region {
+pub(crate) fn graph_region(state: &State, busiest: Option<&(PoolName, Past)>, times: &Times) -> Region {
     let markup = html! {
         div data-live="pool-graph" {
-            @if let Some(Busiest { name, past }) = busiest {
+            @if let Some((name, past)) = busiest {
                 h3 { "Busiest pool in the last 24 h: " a href=(state.path(&format!("/pools/{name}"))) { (name) } }
                 div.body { (graph::figure(past, Range::Day, times)) }
             }

@@ -27,17 +27,6 @@ tidemill_domain::words! {
     }
 }
 
-impl Tab {
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Holders => "Holders",
-            Self::Queue => "Queue",
-            Self::History => "History",
-            Self::Settings => "Settings",
-        }
-    }
-}
-
 impl Range {
     pub(crate) const fn length(self) -> Duration {
         let hours = match self {

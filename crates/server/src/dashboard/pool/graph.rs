@@ -2,8 +2,8 @@
 //! without samples are marked as unknown.
 
 use super::address::Range;
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::{plural, table};
+use crate::dashboard::Times;
+use crate::dashboard::part::{list_table, plural, span, value_or};
 use maud::{Markup, html};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -124,7 +124,7 @@ pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
             }
             details {
                 summary { "Show as a table" }
-                (table("Units in use", COLUMNS, &rows(past, times)))
+                (data_table(past, times))
             }
         }
     }
@@ -159,28 +159,25 @@ fn line(values: impl Iterator<Item = Option<u64>>, top: u64) -> String {
     text
 }
 
+/// The shapes of all steps with samples; `shape` gets the left side of the step.
+fn shapes(past: &Past, shape: impl Fn(u64, &UsageStep) -> String) -> String {
+    let steps = past.steps.iter().enumerate();
+    steps.filter_map(|(number, step)| Some(shape(place(number), step.as_ref()?))).collect()
+}
+
 /// From the minimum to the maximum of each step.
 fn band(past: &Past, top: u64) -> String {
-    let mut text = String::new();
-    for (number, step) in past.steps.iter().enumerate() {
-        if let Some(step) = step {
-            let (high, low) = (height(step.most, top), height(step.least, top));
-            let _infallible = write!(text, "M{} {high}h{WIDTH}V{low}h-{WIDTH}Z", place(number));
-        }
-    }
-    text
+    shapes(past, |x, step| {
+        format!("M{x} {}h{WIDTH}V{}h-{WIDTH}Z", height(step.most, top), height(step.least, top))
+    })
 }
 
 fn waiting(past: &Past) -> String {
     let top = past.most_waiting().max(1);
-    let mut text = String::new();
-    for (number, step) in past.steps.iter().enumerate() {
-        if let Some(most) = step.map(|step| step.most_waiting).filter(|most| *most > 0) {
-            let _infallible =
-                write!(text, "M{} {HEIGHT}V{}h{WIDTH}V{HEIGHT}Z", place(number), height(most, top));
-        }
-    }
-    text
+    shapes(past, |x, step| match step.most_waiting {
+        0 => String::new(),
+        most => format!("M{x} {HEIGHT}V{}h{WIDTH}V{HEIGHT}Z", height(most, top)),
+    })
 }
 
 /// Start and end of the times without samples.
@@ -196,38 +193,36 @@ fn gaps(past: &Past) -> Vec<(u64, u64)> {
     gaps
 }
 
-fn rows(past: &Past, times: &Times) -> Markup {
+fn data_table(past: &Past, times: &Times) -> Markup {
     let size = past.steps.len().div_ceil(ROWS * if past.steps.len() > 100 { 2 } else { 1 }).max(1);
     let parts = past.steps.chunks(size).zip(past.limits.chunks(size)).enumerate();
+    let rows = parts.map(|(number, (steps, limits))| {
+        let start = past.since.plus(STEP * u32::try_from(number * size).unwrap_or(u32::MAX));
+        row(times.at(start), &steps.iter().flatten().collect::<Vec<_>>(), limits)
+    });
+    list_table("Units in use", COLUMNS, rows, &html! {})
+}
+
+fn row(start: Markup, seen: &[&UsageStep], limits: &[Option<u64>]) -> Markup {
+    let sum = |of: fn(&UsageStep) -> u64| seen.iter().map(|step| of(step)).sum::<u64>();
     html! {
-        tbody {
-            @for (number, (steps, limits)) in parts {
-                @let seen: Vec<&UsageStep> = steps.iter().flatten().collect();
-                @let start = past.since.plus(STEP * u32::try_from(number * size).unwrap_or(u32::MAX));
-                tr {
-                    th scope="row" { (times.at(start)) }
-                    @if seen.is_empty() {
-                        td.number.soft colspan="3" { "unknown" }
-                    } @else {
-                        td.number { (seen.iter().map(|step| step.least).min().unwrap_or(0)) }
-                        td.number { (seen.iter().map(|step| step.total).sum::<u64>() / seen.iter().map(|step| step.samples).sum::<u64>().max(1)) }
-                        td.number { (seen.iter().map(|step| step.most).max().unwrap_or(0)) }
-                    }
-                    td.number {
-                        @match limits.iter().flatten().min().zip(limits.iter().flatten().max()) {
-                            Some((least, most)) if least == most => (most),
-                            Some((least, most)) => { (least) " to " (most) }
-                            None => span.soft { "unknown" },
-                        }
-                    }
-                    td.number {
-                        @match seen.iter().map(|step| step.most_waiting).max() {
-                            Some(most) => (most),
-                            None => span.soft { "unknown" },
-                        }
-                    }
+        tr {
+            th scope="row" { (start) }
+            @if seen.is_empty() {
+                td.number.soft colspan="3" { "unknown" }
+            } @else {
+                td.number { (seen.iter().map(|step| step.least).min().unwrap_or(0)) }
+                td.number { (sum(|step| step.total) / sum(|step| step.samples).max(1)) }
+                td.number { (seen.iter().map(|step| step.most).max().unwrap_or(0)) }
+            }
+            td.number {
+                @match limits.iter().flatten().min().zip(limits.iter().flatten().max()) {
+                    Some((least, most)) if least == most => (most),
+                    Some((least, most)) => { (least) " to " (most) }
+                    None => span.soft { "unknown" },
                 }
             }
+            td.number { (value_or(seen.iter().map(|step| step.most_waiting).max(), "unknown")) }
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The decisions about a pool, as far back as the log is kept.
 
 use super::address::{PoolPage, Range, Tab};
-use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::Rows;
 use crate::dashboard::part::{Health, list_table, pager, plural, state};
+use crate::dashboard::{Rows, Times};
+use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::{PoolName, Settings};
@@ -15,41 +14,31 @@ const PAGE_ROWS: u32 = 50;
 
 const COLUMNS: &[&str] = &["When", "Decision", "Details", "Holder"];
 
-/// A page of the log.
-#[derive(Debug)]
-pub(super) struct History {
-    decisions: Rows<Decision>,
-    before: Option<DecisionPlace>,
-}
-
 /// Reads a place in the log from an address: version and number.
 pub(super) fn place(text: &str) -> Option<DecisionPlace> {
     let (version, seq) = text.split_once('.')?;
     Some(DecisionPlace { version: version.parse().ok()?, seq: seq.parse().ok()? })
 }
 
-impl History {
-    pub(super) async fn read(
-        tx: &mut Tx,
-        name: &PoolName,
-        before: Option<DecisionPlace>,
-    ) -> Result<Self, StoreError> {
-        let decisions = tx.pools().decisions(name, before, PAGE_ROWS + 1).await?;
-        Ok(Self { decisions: Rows::new(decisions, PAGE_ROWS), before })
-    }
-
-    pub(super) fn markup(&self, visit: &PageContext, name: &PoolName, range: Range, times: &Times) -> Markup {
-        let first = visit.state.path(&PoolPage::new(name, Tab::History, range).path());
-        let last = self.decisions.last_of_more().map(|decision| decision.place);
-        let last = last.map(|DecisionPlace { version, seq }| format!("{first}&before={version}.{seq}#tab"));
-        let audit = visit.state.path(&format!("/settings/audit?object=pool/{name}"));
-        let audit = html! { a href=(audit) { "Audit log" } };
-        let rows = self.decisions.rows.iter().map(|decision| row(decision, times));
-        html! {
-            (list_table("Decisions", COLUMNS, rows, &html! { "No older decisions." }))
-            (pager(self.before.map(|_| format!("{first}#tab")), last, &audit))
-        }
-    }
+/// A page of the log.
+pub(super) async fn markup(
+    tx: &mut Tx,
+    state: &State,
+    name: &PoolName,
+    range: Range,
+    before: Option<DecisionPlace>,
+    times: &Times,
+) -> Result<Markup, StoreError> {
+    let decisions = Rows::new(tx.pools().decisions(name, before, PAGE_ROWS + 1).await?, PAGE_ROWS);
+    let first = state.path(&PoolPage::new(name, Tab::History, range).path());
+    let last = decisions.last_of_more().map(|decision| decision.place);
+    let last = last.map(|DecisionPlace { version, seq }| format!("{first}&before={version}.{seq}#tab"));
+    let audit = state.path(&format!("/settings/audit?object=pool/{name}"));
+    let rows = decisions.rows.iter().map(|decision| row(decision, times));
+    Ok(html! {
+        (list_table("Decisions", COLUMNS, rows, &html! { "No older decisions." }))
+        (pager(before.map(|_| format!("{first}#tab")), last, &html! { a href=(audit) { "Audit log" } }))
+    })
 }
 
 fn row(decision: &Decision, times: &Times) -> Markup {
@@ -104,22 +93,16 @@ fn describe(event: &Event) -> (Health, &'static str, String) {
             (Warn, "suspect", "Heartbeats are missing; the units still count".to_owned())
         }
         Event::Confirmed { .. } => (Ok, "confirmed", "Heartbeats arrive again".to_owned()),
-        Event::Ended { end: End::ByOperator { by, reason }, .. } => {
-            (Warn, "released", format!("By {by}: {reason}"))
-        }
-        Event::Ended { end, .. } => {
-            let (health, label, details) = describe_end(end);
-            (health, label, details.to_owned())
-        }
+        Event::Ended { end, .. } => describe_end(end),
     }
 }
 
-const fn describe_end(end: &End) -> (Health, &'static str, &'static str) {
+fn describe_end(end: &End) -> (Health, &'static str, String) {
     use Health::{Bad, Ok, Warn};
-    match end {
+    let (health, label, details) = match end {
         End::Released { failed: false } => (Ok, "ended", "Released by its holder"),
         End::Released { failed: true } => (Warn, "ended", "Released by its holder after a failure"),
-        End::ByOperator { .. } => (Warn, "released", "Released by an operator"),
+        End::ByOperator { by, reason } => return (Warn, "released", format!("By {by}: {reason}")),
         End::ByProbe => (Warn, "released", "The probe found no session"),
         End::PoolRemoved => (Warn, "released", "The pool was removed"),
         End::Unclaimed => (Bad, "expired", "The holder did not claim its units in time"),
@@ -127,5 +110,6 @@ const fn describe_end(end: &End) -> (Health, &'static str, &'static str) {
         End::StoppedAsking => (Warn, "left the queue", "The holder stopped repeating its request"),
         End::GaveUp => (Warn, "left the queue", "The holder gave up waiting"),
         End::ExceedsPool => (Warn, "left the queue", "The pool became too small for the request"),
-    }
+    };
+    (health, label, details.to_owned())
 }

@@ -1,10 +1,9 @@
 //! The pages of pools.
 //!
-//! Reading order: `address` (which page), `bar` and `graph` (usage now and over time), `list` (all pools), `page` (one
-//! pool) with its tabs `holder`, `queue`, `history` and `settings`, `order` (pause, resume and release).
+//! Reading order: `address` (which page), `list` (all pools), `graph` (usage over time), `page` (one
+//! pool) with its tabs `ticket`, `history` and `settings`, `order` (pause, resume and release).
 
 pub(crate) mod address;
-pub(crate) mod bar;
 pub(crate) mod graph;
 pub(crate) mod list;
 pub(crate) mod order;
@@ -12,7 +11,6 @@ pub(crate) mod page;
 pub(crate) mod settings;
 
 mod history;
-mod holder;
-mod queue;
+mod ticket;
 
 pub use address::PoolPage;

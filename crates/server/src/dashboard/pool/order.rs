@@ -2,12 +2,9 @@
 
 use super::address::{PoolPage, Range, Tab};
 use crate::api::pool::{find, gone, lease, named, object};
-use crate::dashboard::form;
-use crate::dashboard::frame::Section;
-use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{number, plural};
-use crate::dashboard::region::Buttons;
-use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
+use crate::dashboard::{Buttons, PageContext, Section, form};
 use crate::problem::Problem;
 use crate::state::State;
 use maud::{Markup, html};
@@ -33,8 +30,7 @@ pub(crate) struct PoolNotice {
 pub(crate) fn form(visit: &PageContext, back: &str) -> Markup {
     html! {
         form id=(FORM) method="post" {
-            (form::hidden(&visit.principal))
-            input type="hidden" name="back" value=(visit.state.path(back));
+            (form::hidden_with_back(&visit.principal, &visit.state.path(back)))
         }
     }
 }
@@ -64,8 +60,7 @@ pub(crate) fn done<'a>(
     html! {
         div.banner.ok role="status" {
             form.row.tight method="post" action=(visit.state.path(&format!("/pools/{name}/{}", undo.verb()))) {
-                (form::hidden(&visit.principal))
-                input type="hidden" name="back" value=(visit.state.path(back));
+                (form::hidden_with_back(&visit.principal, &visit.state.path(back)))
                 span {
                     b { (name) }
                     @if settings.paused.is_some() { " is paused. No request starts; holders keep their units." }
@@ -126,7 +121,7 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Sheet
     Sheet {
         question: format!("{word} of “{}”?", ticket.holder),
         consequence: html! { @if refusal.is_none() { p { (consequence(pool, record)) } } },
-        form: SheetForm::with_way_back(&visit.principal, address, &back),
+        form: SheetForm::Own { address, hidden: form::hidden_with_back(&visit.principal, &back) },
         fields: reason_field(WHY, Reason::Required, None),
         back,
         leave: "Back",
@@ -136,7 +131,7 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Sheet
             }
             _ => word.to_owned(),
         },
-        weight: Weight::Ends,
+        ends: true,
         refusal,
         command: Some(Action::LeaseRelease.command_for(ticket.id)),
     }

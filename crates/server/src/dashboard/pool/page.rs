@@ -1,23 +1,16 @@
 //! The page of a pool: usage now and over time, and tabs for leases, queue, history and settings.
 
 use super::address::{PoolPage, Range, Tab};
-use super::bar::{bar, pool_state};
 use super::graph::{self, Past};
-use super::history::{self, History};
-use super::list::RowContext;
+use super::list::{RowContext, bar, pool_state};
 use super::order::{self, PoolNotice};
-use super::{holder, queue, settings};
+use super::{history, settings, ticket};
 use crate::api::QueryString;
 use crate::api::pool::{named, object, unknown};
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::span;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, panel, plain_panel, table};
-use crate::dashboard::region::{Buttons, Page, Region, show};
-use crate::problem::Problem;
+use crate::dashboard::part::{command, panel, plain_panel, sentence, span, table};
+use crate::dashboard::region::show;
+use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Section};
 use axum::extract::Path;
-use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
@@ -46,16 +39,16 @@ impl PoolData {
     ) -> Result<Option<Self>, StoreError> {
         let name = &page.name;
         let Some(ledger) = tx.pools().ledger(name).await? else { return Ok(None) };
-        let holders = match page.tab {
-            Tab::Holders => tx.pools().tickets(name, &HELD, holder::SHOWN + 1).await?,
-            Tab::Queue | Tab::History | Tab::Settings => Vec::new(),
-        };
+        let mut holders = Vec::new();
+        if page.tab == Tab::Holders {
+            holders = tx.pools().tickets(name, &HELD, ticket::SHOWN + 1).await?;
+        }
         let past = Past::read(tx, name, page.range, now).await?;
         Ok(Some(Self { ledger, holders, past }))
     }
 
     fn count(&self, is: impl Fn(&Ticket) -> bool) -> u64 {
-        u64::try_from(self.ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(u64::MAX)
+        self.ledger.tickets().filter(|ticket| is(ticket)).count() as u64
     }
 
     fn waiting(&self) -> u64 {
@@ -78,8 +71,8 @@ pub(crate) fn regions(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage
         Region::at(&at, "tabs", |live| tabs(context, pool, page, live)),
     ];
     match page.tab {
-        Tab::Holders => regions.push(holder::region(context, &page.name, &pool.holders, &at)),
-        Tab::Queue => regions.push(queue::region(context, &pool.ledger, &at)),
+        Tab::Holders => regions.push(ticket::holders(context, &page.name, &pool.holders, &at)),
+        Tab::Queue => regions.push(ticket::queue(context, &pool.ledger, &at)),
         Tab::History | Tab::Settings => {}
     }
     regions
@@ -110,12 +103,7 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
                     @if suspect > 0 { ", " (suspect) " suspect" }
                 }
                 dt { "Oldest wait" }
-                dd {
-                    @match pool.waiting_since() {
-                        Some(since) => (times.length(since)),
-                        None => span.soft { "none" },
-                    }
-                }
+                dd { (times.maybe_length(pool.waiting_since(), "none")) }
                 dt { "Policy" } dd { (settings.policy) }
                 @if let Some(pause) = &settings.paused {
                     dt { "Paused" } dd { (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
@@ -135,7 +123,7 @@ fn tabs(context: &RowContext<'_>, pool: &PoolData, chosen: &PoolPage, live: &str
         nav.chips data-live=(live) aria-label="Parts of the pool" {
             @for tab in Tab::ALL {
                 a href={ (address(tab)) "#tab" } aria-current=[(tab == chosen.tab).then_some("page")] {
-                    (tab.title())
+                    (sentence(tab.as_str()))
                     @match tab {
                         Tab::Holders => { " " b { (pool.count(|ticket| ticket.state.counts())) } }
                         Tab::Queue => { " " b { (pool.count(Ticket::is_queued)) } }
@@ -161,7 +149,7 @@ pub(crate) async fn page(
     Path(name): Path<String>,
     QueryString(query): QueryString<PoolPageQuery>,
     QueryString(notice): QueryString<PoolNotice>,
-) -> Result<Html<String>, Problem> {
+) -> PageResult {
     let name = named(&name)?;
     let tab = query.tab.parse().unwrap_or_default();
     let range: Range = query.range.parse().unwrap_or_default();
@@ -174,11 +162,11 @@ pub(crate) async fn page(
     let regions = regions(&context, &pool, &at);
     let settings = pool.ledger.settings();
     let tab = match tab {
-        Tab::Holders => listed(&show(&regions, "holders"), holder::COLUMNS, &at),
-        Tab::Queue => listed(&show(&regions, "queue"), queue::COLUMNS, &at),
+        Tab::Holders => listed(&show(&regions, "holders"), ticket::HOLDER_COLUMNS, &at),
+        Tab::Queue => listed(&show(&regions, "queue"), ticket::QUEUE_COLUMNS, &at),
         Tab::History => {
             let before = query.before.as_deref().and_then(history::place);
-            History::read(&mut tx, &name, before).await?.markup(&visit, &name, range, &times)
+            history::markup(&mut tx, &visit.state, &name, range, before, &times).await?
         }
         Tab::Settings => settings::markup(&visit, settings),
     };
@@ -190,7 +178,7 @@ pub(crate) async fn page(
         (panel("now", "Now", &why, &show(&regions, "head")))
         (panel("usage", "Usage", &ranges(&visit, &at), &show(&regions, "graph")))
         (show(&regions, "tabs"))
-        (plain_panel("tab", at.tab.title(), &tab))
+        (plain_panel("tab", &sentence(at.tab.as_str()), &tab))
     };
     let frame = Frame::new(&visit, &common, Section::Pools).titled(name.as_str());
     Ok(frame.live(Page::Pool(at, buttons)).render(&content))
@@ -211,7 +199,7 @@ fn ranges(visit: &PageContext, at: &PoolPage) -> Markup {
 
 fn listed(tbody: &Markup, columns: &[&str], at: &PoolPage) -> Markup {
     html! {
-        (table(at.tab.title(), columns, tbody))
+        (table(&sentence(at.tab.as_str()), columns, tbody))
         p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {}", at.tab, at.name))) }
     }
 }

@@ -3,16 +3,14 @@
 use super::address::{PoolPage, Range, Tab};
 use crate::api::QueryString;
 use crate::api::pool::{define, find, named, object, unknown};
-use crate::dashboard::form::{self, Fields};
-use crate::dashboard::frame::Section;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, plural, refused};
-use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::dashboard::form::Fields;
+use crate::dashboard::part::{command, given, plural, unless_refused};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
+use crate::dashboard::{PageContext, PageResult, PageSnapshot, Section, form};
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_api::pool::PoolSettings;
@@ -48,10 +46,7 @@ pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
                 }
             }
             div.row {
-                @match &refusal {
-                    Some(reason) => (refused("Change…", reason)),
-                    None => button { "Change…" },
-                }
+                (unless_refused(refusal.as_deref(), "Change…", &html! { button { "Change…" } }))
                 span.soft { "You see the effect before you confirm." }
             }
         }
@@ -117,16 +112,11 @@ pub(crate) async fn ask(
     visit: PageContext,
     Path(name): Path<String>,
     QueryString(change): QueryString<PoolChange>,
-) -> Result<Html<String>, Problem> {
+) -> PageResult {
     question(&visit, &named(&name)?, &change, &html! {}).await
 }
 
-async fn question(
-    visit: &PageContext,
-    name: &PoolName,
-    change: &PoolChange,
-    above: &Markup,
-) -> Result<Html<String>, Problem> {
+async fn question(visit: &PageContext, name: &PoolName, change: &PoolChange, above: &Markup) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
     let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
@@ -169,7 +159,7 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
         back: visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path()),
         leave: "Back",
         button: if refusal.is_some() { "Change".to_owned() } else { format!("Change {name}") },
-        weight: Weight::Normal,
+        ends: false,
         refusal,
         command: Some(format!(
             "tidemill pool set {name} --max {} --threshold {} --policy {} --reason WHY",
@@ -224,8 +214,24 @@ pub(crate) async fn change(
 ) -> Result<Response, Problem> {
     form::check(&visit.principal, &change.form_token)?;
     let name = named(&name)?;
+    let reason = given(&change.reason);
+    let PoolChange { max_units, threshold_percent, policy, before, .. } = &change;
+    let what =
+        format!("form: change pool {name} {max_units} {threshold_percent} {policy} from {before} {reason:?}");
     let mut is_stale = false;
-    let done = apply(&visit, &name, &change, &mut is_stale).await;
+    let done = visit
+        .caller(&change.key)
+        .run(&object(&name), &what, async |tx| {
+            let after = |settings: Settings| {
+                if fingerprint(&settings) != *before {
+                    is_stale = true;
+                    return Err(Problem::bad_request("the pool was changed in the meantime", "try again"));
+                }
+                change.apply(settings)
+            };
+            define::apply(tx, &name, &visit.principal.actor(), reason, after).await
+        })
+        .await;
     if is_stale {
         let above = html! {
             p.banner.bad role="alert" { "The pool was changed in the meantime. This is the effect now." }
@@ -236,32 +242,6 @@ pub(crate) async fn change(
     done?;
     let at = PoolPage::new(&name, Tab::Settings, Range::default());
     Ok(Redirect::to(&visit.state.path(&at.path())).into_response())
-}
-
-async fn apply(
-    visit: &PageContext,
-    name: &PoolName,
-    change: &PoolChange,
-    is_stale: &mut bool,
-) -> Result<(), Problem> {
-    let reason = Some(change.reason.trim()).filter(|reason| !reason.is_empty());
-    let PoolChange { max_units, threshold_percent, policy, before, .. } = change;
-    let what =
-        format!("form: change pool {name} {max_units} {threshold_percent} {policy} from {before} {reason:?}");
-    visit
-        .caller(&change.key)
-        .run(&object(name), &what, async |tx| {
-            let after = |settings: Settings| {
-                if fingerprint(&settings) != *before {
-                    *is_stale = true;
-                    return Err(Problem::bad_request("the pool was changed in the meantime", "try again"));
-                }
-                change.apply(settings)
-            };
-            define::apply(tx, name, &visit.principal.actor(), reason, after).await
-        })
-        .await?;
-    Ok(())
 }
 
 #[cfg(test)]

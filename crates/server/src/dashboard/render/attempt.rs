@@ -1,8 +1,8 @@
 //! The attempts of a render, each with the time of its parts.
 
 use super::row::RowContext;
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::{Health, list_table, plain_panel, state as state_word};
+use crate::dashboard::Times;
+use crate::dashboard::part::{Health, list_table, plain_panel, span, state as state_word};
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::render::Status;
@@ -35,14 +35,8 @@ impl Part {
         }
     }
 
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Preparing => "p1",
-            Self::WaitingForNode => "p2",
-            Self::Rendering => "p3",
-            Self::Encoding => "p4",
-            Self::Uploading => "p5",
-        }
+    fn class(self) -> String {
+        format!("p{}", self as usize + 1)
     }
 }
 
@@ -80,10 +74,6 @@ fn intervals(
     intervals
 }
 
-fn length(from: Timestamp, to: Timestamp) -> Duration {
-    if to > from { to.since(from) } else { Duration::ZERO }
-}
-
 pub(super) fn panel_of(
     context: &RowContext<'_>,
     record: &RenderRecord,
@@ -91,11 +81,8 @@ pub(super) fn panel_of(
     changes: &[TransitionRecord],
 ) -> Markup {
     let now = context.times.now();
-    let longest = attempts
-        .iter()
-        .map(|attempt| length(attempt.started_at, attempt.ended_at.unwrap_or(now)))
-        .max()
-        .unwrap_or_default();
+    let lengths = attempts.iter().map(|attempt| attempt.ended_at.unwrap_or(now).since(attempt.started_at));
+    let longest = lengths.max().unwrap_or_default();
     let rows = attempts
         .iter()
         .map(|attempt| row(context.times, attempt, &intervals(record, attempt, changes, now), longest));
@@ -113,7 +100,6 @@ pub(super) fn panel_of(
 }
 
 fn row(times: &Times, attempt: &AttemptRecord, intervals: &[Interval], longest: Duration) -> Markup {
-    let end = attempt.ended_at.unwrap_or(times.now());
     html! {
         tr {
             th scope="row" { (attempt.epoch) }
@@ -122,7 +108,7 @@ fn row(times: &Times, attempt: &AttemptRecord, intervals: &[Interval], longest: 
             td { (times.at(attempt.started_at)) }
             td.still {
                 @match attempt.ended_at {
-                    Some(_) => (span(length(attempt.started_at, end))),
+                    Some(end) => (span(end.since(attempt.started_at))),
                     None => { (times.length(attempt.started_at)) " so far" }
                 }
             }
@@ -133,17 +119,17 @@ fn row(times: &Times, attempt: &AttemptRecord, intervals: &[Interval], longest: 
 }
 
 fn outcome(attempt: &AttemptRecord) -> Markup {
-    let word = match attempt.outcome {
-        None => state_word(Health::Ok, "running"),
-        Some(AttemptOutcome::Completed) => state_word(Health::Ok, "completed"),
-        Some(AttemptOutcome::Failed) => state_word(Health::Bad, "failed"),
-        Some(AttemptOutcome::Cancelled) => state_word(Health::Idle, "cancelled"),
-        Some(AttemptOutcome::Retried) => state_word(Health::Warn, "retried"),
-        Some(AttemptOutcome::GivenBack) => state_word(Health::Idle, "given back"),
-        Some(AttemptOutcome::Lost) => state_word(Health::Bad, "worker lost"),
+    let (health, word) = match attempt.outcome {
+        None => (Health::Ok, "running"),
+        Some(AttemptOutcome::Completed) => (Health::Ok, "completed"),
+        Some(AttemptOutcome::Failed) => (Health::Bad, "failed"),
+        Some(AttemptOutcome::Cancelled) => (Health::Idle, "cancelled"),
+        Some(AttemptOutcome::Retried) => (Health::Warn, "retried"),
+        Some(AttemptOutcome::GivenBack) => (Health::Idle, "given back"),
+        Some(AttemptOutcome::Lost) => (Health::Bad, "worker lost"),
     };
     html! {
-        (word)
+        (state_word(health, word))
         @if let Some(reason) = &attempt.reason {
             br;
             details {
@@ -158,7 +144,7 @@ fn outcome(attempt: &AttemptRecord) -> Markup {
 fn lane(from: Timestamp, intervals: &[Interval], longest: Duration) -> Markup {
     let labels: Vec<String> = intervals
         .iter()
-        .map(|interval| format!("{} {}", interval.part, span(length(interval.from, interval.to))))
+        .map(|interval| format!("{} {}", interval.part, span(interval.to.since(interval.from))))
         .collect();
     let whole = longest.as_secs_f64().max(0.001);
     let share =
@@ -169,8 +155,8 @@ fn lane(from: Timestamp, intervals: &[Interval], longest: Duration) -> Markup {
         } @else {
             svg.lane role="img" aria-label=(labels.join(", ")) {
                 @for (interval, label) in intervals.iter().zip(&labels) {
-                    rect.(interval.part.class()) x=(share(length(from, interval.from))) height="100%"
-                        width=(share(length(interval.from, interval.to).max(longest / 200))) { title { (label) } }
+                    rect.(interval.part.class()) x=(share(interval.from.since(from))) height="100%"
+                        width=(share(interval.to.since(interval.from).max(longest / 200))) { title { (label) } }
                 }
             }
         }

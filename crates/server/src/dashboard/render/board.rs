@@ -1,15 +1,16 @@
 //! The live list of renders: counts by status, a warning without workers, and active, waiting and ended renders.
 
-use super::filter::RenderQuery;
-use super::row::{Ahead, COLUMNS, RowContext, row};
-use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Count, Health, command, empty_row, state as state_word};
-use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
+use super::page::RenderQuery;
+use super::row::{COLUMNS, RowContext, row};
+use crate::dashboard::part::{Health, command, count_text, count_up_to, state as state_word};
+use crate::dashboard::{Buttons, Page, Region, Row, Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
+use tidemill_domain::outbox::Count;
 use tidemill_domain::render::Status;
 use tidemill_domain::render::wait::WorkerCapacity;
+use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::list::COUNTED_MAX;
 use tidemill_store::render::{RenderCounts, RenderFilter, RenderRecord, WorkerRecord, WorkerState};
@@ -58,7 +59,7 @@ impl RenderSummary {
     }
 
     fn count(&self, status: Status) -> Count {
-        Count::up_to(COUNTED_MAX.into(), self.counts.by_status.get(&status).copied().unwrap_or_default())
+        count_up_to(COUNTED_MAX.into(), self.counts.by_status.get(&status).copied().unwrap_or_default())
     }
 
     /// Whether no render was ever ordered.
@@ -69,14 +70,16 @@ impl RenderSummary {
     /// A warning when no worker can take the waiting renders.
     pub(crate) fn banner(&self, state: &State) -> Markup {
         let (capacity, waiting) = (self.capacity(), self.count(Status::Pending));
+        let has_waiting = waiting != Count::Exactly(0);
+        let wait = if waiting == Count::Exactly(1) { "render waits" } else { "renders wait" };
         html! {
-            @if !waiting.is_zero() && capacity.workers == 0 {
+            @if has_waiting && capacity.workers == 0 {
                 div.banner.bad {
                     (state_word(Health::Bad, "No worker is running"))
-                    ", so " (waiting.of("render waits", "renders wait")) ". Start one: "
+                    ", so " (count_text(waiting)) " " (wait) ". Start one: "
                     (command("tidemill render worker"))
                 }
-            } @else if !waiting.is_zero() && capacity.working == 0 {
+            } @else if has_waiting && capacity.working == 0 {
                 div.banner {
                     (state_word(Health::Warn, "No worker takes renders"))
                     ": all are paused or stopping. To find the cause, run " (command("tidemill doctor")) " "
@@ -94,7 +97,7 @@ impl RenderSummary {
             @for status in Status::ALL {
                 @let count = self.count(status);
                 a href=(address(status.as_str())) aria-current=[(chosen == Some(status)).then_some("true")] {
-                    (state_word(health(status, count), status.as_str())) " " b { (count) }
+                    (state_word(health(status, count), status.as_str())) " " b { (count_text(count)) }
                 }
             }
         }
@@ -108,7 +111,7 @@ pub(crate) fn address(state: &State, status: Option<Status>) -> String {
 
 fn health(status: Status, count: Count) -> Health {
     match status {
-        _ if count.is_zero() => Health::Idle,
+        _ if count == Count::Exactly(0) => Health::Idle,
         Status::Failed => Health::Bad,
         Status::Pending | Status::Cancelled => Health::Idle,
         _ => Health::Ok,
@@ -120,36 +123,29 @@ pub(crate) struct Board {
     status: Option<Status>,
     at_work: Vec<RenderRecord>,
     waiting: Vec<RenderRecord>,
-    ended: Vec<RenderRecord>,
+    pub(super) ended: Rows<RenderRecord>,
 }
 
 impl Board {
     pub(crate) async fn read(tx: &mut Tx, status: Option<Status>) -> Result<Self, StoreError> {
         let rows = if status.is_some() { PAGE_ROWS } else { SHOWN };
-        let mut board = Self { status, at_work: Vec::new(), waiting: Vec::new(), ended: Vec::new() };
+        let (mut at_work, mut waiting) = (Vec::new(), Vec::new());
         if status.is_none_or(Status::is_active) {
-            board.at_work = tx.renders().at_work(AT_WORK_MAX).await?;
-            board.at_work.retain(|record| status.is_none_or(|status| record.render.status == status));
+            at_work = tx.renders().at_work(AT_WORK_MAX).await?;
+            at_work.retain(|record| status.is_none_or(|status| record.render.status == status));
         }
         if status.is_none_or(|status| status == Status::Pending) {
-            board.waiting = tx.renders().waiting(rows).await?;
+            waiting = tx.renders().waiting(rows).await?;
         }
-        match status {
-            None => board.ended = tx.renders().ended(rows).await?,
+        let ended = match status {
+            None => tx.renders().ended(rows).await?,
             Some(status) if status.is_terminal() => {
                 let filter = RenderFilter { status: Some(status), ..RenderFilter::default() };
-                // One more row tells whether there is a next page.
-                board.ended = tx.renders().list(&filter, None, rows + 1).await?;
+                tx.renders().list(&filter, None, rows + 1).await?
             }
-            Some(_) => {}
-        }
-        Ok(board)
-    }
-
-    /// The last ended render on the page, if there are older ones.
-    pub(super) fn next(&self) -> Option<&RenderRecord> {
-        let shown = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
-        self.ended.get(shown).and_then(|_| self.ended.get(shown - 1))
+            Some(_) => Vec::new(),
+        };
+        Ok(Self { status, at_work, waiting, ended: Rows::new(ended, rows) })
     }
 }
 
@@ -170,12 +166,10 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, board: 
             |name| html! { div data-live=(name) { (summary.banner(context.state)) } },
         ),
     ];
-    let rows = |records: &[RenderRecord]| -> Vec<Row> {
-        records.iter().map(|record| row(context, record, Ahead::Exactly(0))).collect()
-    };
+    let plain = |record: &RenderRecord| row(context, record, Count::Exactly(0));
     if board.status.is_none_or(Status::is_active) {
-        let empty = html! { "No active renders." };
-        regions.push(body(&page, "at-work", "Active", rows(&board.at_work), &empty, html! {}));
+        let (rows, empty) = (board.at_work.iter().map(plain), html! { "No active renders." });
+        regions.push(body(&page, "at-work", "Active", rows, &empty, None));
     }
     if board.status.is_none_or(|status| status == Status::Pending) {
         let empty = html! {
@@ -184,54 +178,52 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, board: 
                 (command("tidemill render submit data.json --cue-item cue-1"))
             } @else { "No waiting renders." }
         };
-        let below = more(context, summary.count(Status::Pending), board);
-        let rows = queue(context, &board.waiting);
-        regions.push(body(&page, "waiting", "Waiting, in queue order", rows, &empty, below));
+        let places = queue(&board.waiting, context.times.now());
+        let rows = places.map(|(record, ahead)| row(context, record, Count::Exactly(ahead)));
+        let note = more(context, summary.count(Status::Pending), board);
+        regions.push(body(&page, "waiting", "Waiting, in queue order", rows, &empty, note));
     }
     if board.status.is_none_or(Status::is_terminal) {
-        let shown = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX).min(board.ended.len());
-        let ended = board.ended.get(..shown).unwrap_or_default();
         let heading = if board.status.is_none() { "Recently ended" } else { "Ended" };
-        let empty = html! { "No ended renders." };
-        regions.push(body(&page, "ended", heading, rows(ended), &empty, html! {}));
+        let (rows, empty) = (board.ended.rows.iter().map(plain), html! { "No ended renders." });
+        regions.push(body(&page, "ended", heading, rows, &empty, None));
     }
     regions
 }
 
 /// A part of the table with its own heading.
-fn body(page: &Page, what: &str, heading: &str, rows: Vec<Row>, empty: &Markup, below: Markup) -> Region {
+fn body(
+    page: &Page,
+    what: &str,
+    heading: &str,
+    rows: impl Iterator<Item = Row>,
+    empty: &Markup,
+    note: Option<Markup>,
+) -> Region {
     let heading = html! { tr.group role="row" { th role="rowheader" scope="rowgroup" colspan=(COLUMNS.len()) { (heading) } } };
-    let without = html! { (heading) (empty_row(COLUMNS.len(), empty)) };
-    let (has_rows, name) = (!rows.is_empty(), format!("{what}@{}", page.word()));
-    let mut region = Region::table_body(&name, Audience::At(page.clone()), rows, without, below);
-    if has_rows {
-        region.opening.push_str(&heading.into_string());
-    }
+    let mut region = Region::rows_at(page, what, COLUMNS, rows, empty, note);
+    let after_tag = region.opening.find('>').map_or(0, |end| end + 1);
+    region.opening.insert_str(after_tag, &heading.into_string());
     region
 }
 
 /// Waiting renders, each with the number of renders ahead of it.
-fn queue(context: &RowContext<'_>, records: &[RenderRecord]) -> Vec<Row> {
-    let mut ahead = 0;
-    let mut rows = Vec::with_capacity(records.len());
-    for record in records {
-        rows.push(row(context, record, Ahead::Exactly(ahead)));
-        ahead += u64::from(record.render.run_after <= context.times.now());
-    }
-    rows
+pub(super) fn queue(records: &[RenderRecord], now: Timestamp) -> impl Iterator<Item = (&RenderRecord, u64)> {
+    records.iter().scan(0, move |ahead, record| {
+        let place = *ahead;
+        *ahead += u64::from(record.render.run_after <= now);
+        Some((record, place))
+    })
 }
 
-fn more(context: &RowContext<'_>, count: Count, board: &Board) -> Markup {
+fn more(context: &RowContext<'_>, count: Count, board: &Board) -> Option<Markup> {
     let shown = board.waiting.len();
     let is_all = matches!(count, Count::Exactly(count) if count <= shown as u64);
-    html! {
-        @if !is_all {
-            tr {
-                td.soft colspan=(COLUMNS.len()) {
-                    "The first " (shown) " of " (count) ". "
-                    @if board.status.is_none() { a href=(context.state.path("/render?status=pending")) { "Show more" } }
-                }
-            }
+    let all = context.state.path("/render?status=pending");
+    (!is_all).then(|| {
+        html! {
+            "The first " (shown) " of " (count_text(count)) ". "
+            @if board.status.is_none() { a href=(all) { "Show more" } }
         }
-    }
+    })
 }

@@ -2,15 +2,11 @@
 
 use super::page::tabs;
 use crate::api::QueryString;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
     Health, command, encoded, list_table, panel, plain_panel, plural, state as state_word, value_or,
 };
-use crate::problem::Problem;
+use crate::dashboard::{Frame, PageContext, PageResult, PageSnapshot, Section};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +23,7 @@ const MAPPING_COLUMNS: &[&str] = &["Composition", "Field", "Layer", "Property", 
 /// Maximum rows of a page.
 const SHOWN: usize = 500;
 
-pub(crate) async fn profiles(visit: PageContext) -> Result<Html<String>, Problem> {
+pub(crate) async fn profiles(visit: PageContext) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let profiles = tx.renders().profiles().await?;
     let gaps = tx.renders().gaps().await?;
@@ -80,7 +76,7 @@ pub(crate) struct MappingQuery {
 pub(crate) async fn mappings(
     visit: PageContext,
     QueryString(query): QueryString<MappingQuery>,
-) -> Result<Html<String>, Problem> {
+) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let all = tx.renders().field_mappings(None).await?;
     let gaps = tx.renders().gaps().await?;
@@ -92,7 +88,11 @@ pub(crate) async fn mappings(
     let rows: Vec<&MappingRow> =
         all.iter().filter(|row| chosen.is_empty() || row.composition == chosen).collect();
     let shown_rows = rows.iter().take(SHOWN).map(|row| mapping_row(row));
-    let table = list_table("Field mappings", MAPPING_COLUMNS, shown_rows, &without(chosen));
+    let empty = html! {
+        @if chosen.is_empty() { "No field mappings yet. " } @else { "“" (chosen) "” has no field mappings. " }
+        "Import a file: " (command("tidemill render mapping import mapping.csv"))
+    };
+    let table = list_table("Field mappings", MAPPING_COLUMNS, shown_rows, &empty);
     let content = html! {
         h1 { "Field mappings" }
         (tabs(&visit, "/render/mappings"))
@@ -111,13 +111,6 @@ pub(crate) async fn mappings(
         (files("mapping", "mapping.csv", "which layer of the template shows which field"))
     };
     Ok(Frame::new(&visit, &common, Section::Render).titled("Mappings").render(&content))
-}
-
-fn without(composition: &str) -> Markup {
-    html! {
-        @if composition.is_empty() { "No field mappings yet. " } @else { "“" (composition) "” has no field mappings. " }
-        "Import a file: " (command("tidemill render mapping import mapping.csv"))
-    }
 }
 
 fn mapping_row(row: &MappingRow) -> Markup {
@@ -160,27 +153,23 @@ fn shown(count: usize) -> Markup {
 
 /// Compositions of waiting renders without a profile or a mapping.
 fn gap_banner(state: &State, gaps: &[RenderGap]) -> Markup {
-    html! {
-        @for gap in gaps {
+    let gap = |gap: &RenderGap| {
+        let (what, effect, import) = if gap.has_profile {
+            let what = state_word(Health::Warn, "No field mappings");
+            (what, ". ", "tidemill render mapping import mapping.csv")
+        } else {
+            let what = state_word(Health::Bad, "No profile");
+            (what, ", so they cannot render. ", "tidemill render profile import profiles.yaml")
+        };
+        html! {
             div.banner.bad[!gap.has_profile] {
-                @if gap.has_profile {
-                    (state_word(Health::Warn, "No field mappings"))
-                } @else {
-                    (state_word(Health::Bad, "No profile"))
-                }
-                " for “" (gap.composition) "” of "
-                (plural(gap.renders, "render", "renders"))
-                @if gap.has_profile { ". " } @else { ", so they cannot render. " }
-                @if gap.has_profile {
-                    (command("tidemill render mapping import mapping.csv"))
-                } @else {
-                    (command("tidemill render profile import profiles.yaml"))
-                }
-                " "
+                (what) " for “" (gap.composition) "” of " (plural(gap.renders, "render", "renders")) (effect)
+                (command(import)) " "
                 a href={ (state.path("/render")) "?composition=" (encoded(&gap.composition)) } { "Show its renders" }
             }
         }
-    }
+    };
+    html! { @for one in gaps { (gap(one)) } }
 }
 
 /// How to change them: by files, which can be kept under version control.

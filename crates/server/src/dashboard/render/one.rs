@@ -1,27 +1,31 @@
-//! The page of one render: state, attempts, checks, file and status changes.
+//! The page of one render: state, attempts, checks, file and status changes; and the question before an action on it.
 
 use super::board::RenderSummary;
 use super::page::{off, tabs};
-use super::row::{Ahead, RowContext, bar, button, lease_until, size, state, title, took, waiting};
+use super::row::{RowContext, bar, button, lease, size, state, title, took, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
-use crate::api::{Id, Read, render};
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{command, list_table, panel, plain_panel, refused, value_or};
-use crate::dashboard::region::{Buttons, Page, Region};
+use crate::api::{Id, Read, id as parse_id, render};
+use crate::dashboard::part::{
+    attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span, value_or,
+};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
+use crate::dashboard::{
+    Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Section, Times, form,
+};
 use crate::problem::Problem;
-use axum::http::header;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::json;
 use tidemill_api::render::RenderDetail;
 use tidemill_domain::access::Permission;
+use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::lease::Lease;
+use tidemill_domain::outbox::Count;
 use tidemill_domain::render::lifecycle::Counts;
-use tidemill_domain::render::order;
-use tidemill_domain::render::{RenderId, Status};
+use tidemill_domain::render::order::{self, OrderRefusal};
+use tidemill_domain::render::{Render, RenderId, Status};
+use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 use tidemill_store::{StoreError, Tx};
 
@@ -38,18 +42,15 @@ pub(crate) struct RenderPage {
     record: RenderRecord,
     attempts: Vec<AttemptRecord>,
     changes: Vec<TransitionRecord>,
-    ahead: Ahead,
+    ahead: Count,
 }
 
 impl RenderPage {
     pub(crate) async fn read(tx: &mut Tx, id: RenderId) -> Result<Option<Self>, StoreError> {
         let Some(record) = tx.renders().find(id).await? else { return Ok(None) };
         let ahead = match record.render.status {
-            Status::Pending => match tx.renders().ahead(&record, AHEAD_MAX).await? {
-                ahead if ahead < u64::from(AHEAD_MAX) => Ahead::Exactly(ahead),
-                ahead => Ahead::MoreThan(ahead),
-            },
-            _ => Ahead::Exactly(0),
+            Status::Pending => count_up_to(AHEAD_MAX.into(), tx.renders().ahead(&record, AHEAD_MAX).await?),
+            _ => Count::Exactly(0),
         };
         let attempts = tx.renders().attempts(id).await?;
         Ok(Some(Self { record, attempts, changes: tx.renders().transitions(id).await?, ahead }))
@@ -74,7 +75,7 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, one: &R
     parts.into_iter().map(region).collect()
 }
 
-pub(crate) async fn page(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let summary = RenderSummary::read(&mut tx).await?;
@@ -147,13 +148,12 @@ fn facts(times: &Times, record: &RenderRecord) -> Markup {
                 dt { "Worker" }
                 dd {
                     (value_or(record.worker_name.as_ref(), "none"))
-                    @if let Some(until) = lease_until(render) {
-                        @if until > times.now() { span.soft { ", lease ends in " (times.length(until)) } }
-                        @else { span.soft { ", lease ended " (times.at(until)) } }
+                    @if matches!(render.lease, Lease::Held { until: Some(_), .. }) {
+                        span.soft { (lease(render, times, ", ")) }
                     }
                 }
                 dt { "nexrender job" }
-                dd { @match &record.remote_job { Some(job) => code { (job) }, None => span.soft { "none" } } }
+                dd { (or_soft(record.remote_job.as_ref().map(|job| html! { code { (job) } }), "none")) }
                 dt { "Ordered" } dd { (times.at(record.created_at)) }
                 dt { "Started" } dd { (times.maybe(record.started_at, "not yet")) }
                 dt { "Ended" }
@@ -239,9 +239,10 @@ fn data_panel(visit: &PageContext, record: &RenderRecord) -> Markup {
                 }
             }
             div.row {
-                @match visit.principal.may(Permission::Administer) {
-                    true => a.button href=(visit.state.path(&format!("/render/{}/data", record.id()))) { "Show data" },
-                    false => (refused("Show data", &format!("The role {} may not administer.", visit.principal.role))),
+                @if visit.principal.may(Permission::Administer) {
+                    a.button href=(visit.state.path(&format!("/render/{}/data", record.id()))) { "Show data" }
+                } @else {
+                    (refused("Show data", &format!("The role {} may not administer.", visit.principal.role)))
                 }
             }
         }
@@ -269,13 +270,11 @@ pub(crate) async fn download(Id(id): Id, Read(mut tx): Read) -> Result<Response,
     let record = render::find(&mut tx, id).await?;
     let attempts = tx.renders().attempts(id).await?;
     let document = RenderDetail::new(&record, &attempts, &tx.renders().transitions(id).await?);
-    let name = format!("attachment; filename=\"tidemill-render-{id}.json\"");
-    let headers =
-        [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)];
-    Ok((headers, format!("{:#}\n", json!(document))).into_response())
+    let text = format!("{:#}\n", json!(document));
+    Ok(attachment(&format!("tidemill-render-{id}.json"), "application/json", text))
 }
 
-pub(crate) async fn data(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+pub(crate) async fn data(visit: PageContext, Id(id): Id) -> PageResult {
     let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let record = render::find(&mut tx, id).await?;
@@ -289,4 +288,48 @@ pub(crate) async fn data(visit: PageContext, Id(id): Id) -> Result<Html<String>,
     };
     let name = format!("Data of render {id}");
     Ok(Frame::new(&visit, &common, Section::Render).titled(&name).render(&content))
+}
+
+/// The consequence of an action, or why it is not possible.
+fn means(action: Action, render: &Render, now: Timestamp) -> Result<&'static str, OrderRefusal> {
+    match action {
+        Action::RenderCancel => order::may_cancel(render).map(|()| order::cancel_means(render)),
+        Action::RenderRetry => order::retry(render, now).map(|_| order::retry_means(render)),
+        _ => order::may_recover(render, now).map(|()| order::recover_means(render)),
+    }
+}
+
+pub(crate) async fn question(
+    action: Action,
+    visit: &PageContext,
+    tx: &mut Tx,
+    text: &str,
+    back: Option<&str>,
+    now: Timestamp,
+) -> Result<QuestionPage, Problem> {
+    let id = RenderId::new(parse_id(text)?);
+    let record = render::find(tx, id).await?;
+    let address = visit.state.path(&format!("/render/{id}"));
+    let back = back.unwrap_or(&address).to_owned();
+    let word = action.label();
+    let means = means(action, &record.render, now);
+    let refusal =
+        visit.refusal_of(Permission::Operate, &render::object(record.composition.as_deref())).or_else(|| {
+            means.err().map(|refusal| format!("Not possible: {refusal}. Instead: {}.", refusal.fix()))
+        });
+    let hidden = form::hidden_with_back(&visit.principal, &back);
+    let sheet = Sheet {
+        question: format!("{word} render {id}, “{}”?", title(&record)),
+        consequence: html! { @if let Ok(means) = means { p { (means) } } },
+        form: SheetForm::Own { address: format!("{address}/{}", action.verb()), hidden },
+        fields: reason_field(WHY, Reason::Required, None),
+        back,
+        leave: "Go back",
+        button: format!("{word} render {id}"),
+        ends: action == Action::RenderCancel,
+        refusal,
+        command: Some(action.command_for(id)),
+    };
+    let heading = html! { h1 { "Renders" } (tabs(visit, "")) };
+    Ok(QuestionPage { section: Section::Render, title: format!("{word} render {id}"), heading, sheet })
 }

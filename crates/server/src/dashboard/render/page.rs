@@ -1,31 +1,93 @@
 //! The list of renders. It is live without a filter or with a status only; search results are not.
 
-use super::board::{Board, PAGE_ROWS, RenderSummary, regions};
-use super::filter::RenderQuery;
-use super::row::{Ahead, COLUMNS, RowContext, row};
+use super::board::{Board, PAGE_ROWS, RenderSummary, queue, regions};
+use super::row::{COLUMNS, RowContext, row};
 use crate::api::QueryString;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
-use crate::dashboard::part::{empty_row, pager, panel, table};
-use crate::dashboard::region::{Buttons, Page, show};
+use crate::api::render::{date, status};
+use crate::dashboard::part::{given, list_table, pager, panel, query, table};
+use crate::dashboard::region::show;
+use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Section};
 use crate::problem::Problem;
-use axum::response::Html;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use serde::Deserialize;
 use std::collections::HashMap;
 use tidemill_domain::access::Permission;
+use tidemill_domain::outbox::Count;
 use tidemill_domain::render::{RenderId, Status};
+use tidemill_store::Tx;
 use tidemill_store::render::list::SEARCHED_MAX;
-use tidemill_store::render::{RenderRecord, RenderSearch};
-use tidemill_store::{StoreError, Tx};
+use tidemill_store::render::{RenderFilter, RenderRecord, RenderSearch};
 
 /// Search results show their place in the queue if it is one of the first.
 const PLACED_MAX: u32 = 200;
 
-pub(crate) async fn page(
-    visit: PageContext,
-    QueryString(query): QueryString<RenderQuery>,
-) -> Result<Html<String>, Problem> {
+/// Empty fields do not filter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RenderQuery {
+    status: String,
+    composition: String,
+    text: String,
+    date: String,
+    before: Option<i64>,
+}
+
+impl RenderQuery {
+    fn status(&self) -> Result<Option<Status>, Problem> {
+        given(&self.status).map(status).transpose()
+    }
+
+    /// Whether there is no filter but the status: then the page is live.
+    fn is_plain(&self) -> bool {
+        let others = [&self.composition, &self.text, &self.date];
+        self.before.is_none() && others.into_iter().all(|text| given(text).is_none())
+    }
+
+    fn is_first(&self) -> bool {
+        self.before.is_none()
+    }
+
+    fn before(&self) -> Option<RenderId> {
+        self.before.map(RenderId::new)
+    }
+
+    fn filter(&self) -> Result<RenderFilter, Problem> {
+        Ok(RenderFilter {
+            status: self.status()?,
+            composition: given(&self.composition).map(str::to_owned),
+            worker: None,
+            date: given(&self.date).map(date).transpose()?,
+        })
+    }
+
+    fn text(&self) -> Option<&str> {
+        given(&self.text)
+    }
+
+    /// Whether a render matches, apart from its status.
+    fn meets(&self, record: &RenderRecord, filter: &RenderFilter) -> bool {
+        let parts = [record.composition.as_deref(), record.cue_item.as_deref()];
+        let error = record.render.reason.as_ref().map(|reason| reason.message.as_str());
+        let mut texts = parts.into_iter().flatten().chain(error).map(str::to_lowercase);
+        let has_text = self.text().is_none_or(|part| texts.any(|text| text.contains(&part.to_lowercase())));
+        has_text
+            && (filter.composition.is_none() || filter.composition == record.composition)
+            && (filter.date.is_none() || filter.date == record.broadcast_date)
+    }
+
+    /// The query string of the same filter with another status, and `more` at its end.
+    pub(super) fn query(&self, status: &str, more: &str) -> String {
+        let fields = [
+            ("status", status),
+            ("composition", &self.composition),
+            ("text", &self.text),
+            ("date", &self.date),
+        ];
+        query(fields, more)
+    }
+}
+
+pub(crate) async fn page(visit: PageContext, QueryString(query): QueryString<RenderQuery>) -> PageResult {
     let status = query.status()?;
     let refusal = visit.refusal(Permission::Operate);
     let buttons = Buttons::unless(refusal.as_deref());
@@ -33,46 +95,34 @@ pub(crate) async fn page(
     let summary = RenderSummary::read(&mut tx).await?;
     let times = visit.times(common.now);
     let context = summary.context(&visit.state, &times, buttons, &visit.address);
-    let (live, content) = if query.is_plain() {
+    // Search results are not live.
+    let (live, [chips, banner, table, below]) = if query.is_plain() {
         let board = Board::read(&mut tx, status).await?;
         let regions = regions(&context, &summary, &board);
-        let content = Content {
-            chips: show(&regions, "chips"),
-            banner: show(&regions, "banner"),
-            rows: html! { @for part in ["at-work", "waiting", "ended"] { (show(&regions, part)) } },
-            below: pages(&visit, &query, board.next().map(RenderRecord::id), &html! {}),
-        };
-        (Page::Renders(status, buttons), content)
+        let rows = html! { @for part in ["at-work", "waiting", "ended"] { (show(&regions, part)) } };
+        let table = table("Renders", COLUMNS, &rows);
+        let below = pages(&visit, &query, board.ended.last_of_more().map(RenderRecord::id), &html! {});
+        let live = Page::Renders(status, buttons);
+        (live, [show(&regions, "chips"), show(&regions, "banner"), table, below])
     } else {
         let results = SearchResults::read(&mut tx, &query).await?;
-        let content = Content {
-            chips: html! { nav.chips aria-label="Statuses" { (summary.chips(&visit.state, &query, status)) } },
-            banner: summary.banner(&visit.state),
-            rows: results.rows(&context),
-            below: results.below(&visit, &query),
-        };
-        (Page::Other, content)
+        let chips = summary.chips(&visit.state, &query, status);
+        let chips = html! { nav.chips aria-label="Statuses" { (chips) } };
+        let (table, below) = (results.table(&context), results.below(&visit, &query));
+        (Page::Other, [chips, summary.banner(&visit.state), table, below])
     };
     let markup = html! {
         h1 { "Renders" }
         (tabs(&visit, "/render"))
-        (content.banner)
-        (content.chips)
+        (banner)
+        (chips)
         section.panel aria-label="Filter" { (filter_form(&visit, &query)) }
         (panel("renders", "Renders", &off(refusal.as_deref()), &html! {
-            (table("Renders", COLUMNS, &content.rows))
-            (content.below)
+            (table)
+            (below)
         }))
     };
     Ok(Frame::new(&visit, &common, Section::Render).live(live).render(&markup))
-}
-
-/// The parts that differ between the live list and search results.
-struct Content {
-    chips: Markup,
-    banner: Markup,
-    rows: Markup,
-    below: Markup,
 }
 
 /// Why the buttons are disabled. The buttons refer to it by its id.
@@ -132,9 +182,8 @@ impl SearchResults {
     async fn read(tx: &mut Tx, query: &RenderQuery) -> Result<Self, Problem> {
         let filter = query.filter()?;
         let mut others = tx.renders().search(&filter, query.text(), query.before(), PAGE_ROWS + 1).await?;
-        let shown = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
-        let has_more = others.records.len() > shown;
-        others.records.truncate(shown);
+        let has_more = others.records.len() > PAGE_ROWS as usize;
+        others.records.truncate(PAGE_ROWS as usize);
         let mut at_work = Vec::new();
         if filter.status.is_none() {
             // Active renders are at the top of the first page and nowhere else.
@@ -145,32 +194,21 @@ impl SearchResults {
             let is_above = |record: &RenderRecord| at_work.iter().any(|other| other.id() == record.id());
             others.records.retain(|record| !is_above(record));
         }
-        let ahead = if others.records.iter().any(|record| record.render.status == Status::Pending) {
-            ahead(tx).await?
-        } else {
-            HashMap::new()
-        };
+        let mut ahead = HashMap::new();
+        if others.records.iter().any(|record| record.render.status == Status::Pending) {
+            let (now, waiting) = (tx.now().await?, tx.renders().waiting(PLACED_MAX).await?);
+            ahead.extend(queue(&waiting, now).map(|(record, ahead)| (record.id(), ahead)));
+        }
         Ok(Self { at_work, others, has_more, ahead })
     }
 
-    fn rows(&self, context: &RowContext<'_>) -> Markup {
-        let records = || self.at_work.iter().chain(&self.others.records);
-        let rows = records().map(|record| {
-            let ahead = self.ahead.get(&record.id());
-            row(
-                context,
-                record,
-                ahead.map_or(Ahead::MoreThan(PLACED_MAX.into()), |ahead| Ahead::Exactly(*ahead)),
-            )
+    fn table(&self, context: &RowContext<'_>) -> Markup {
+        let rows = self.at_work.iter().chain(&self.others.records).map(|record| {
+            let ahead = self.ahead.get(&record.id()).copied();
+            let ahead = ahead.map_or(Count::AtLeast(PLACED_MAX.into()), Count::Exactly);
+            PreEscaped(row(context, record, ahead).html)
         });
-        html! {
-            tbody {
-                @if records().next().is_none() {
-                    (empty_row(COLUMNS.len(), &html! { "No renders match." }))
-                }
-                @for row in rows { (maud::PreEscaped(row.html)) }
-            }
-        }
+        list_table("Renders", COLUMNS, rows, &html! { "No renders match." })
     }
 
     fn below(&self, visit: &PageContext, query: &RenderQuery) -> Markup {
@@ -187,12 +225,19 @@ impl SearchResults {
     }
 }
 
-async fn ahead(tx: &mut Tx) -> Result<HashMap<RenderId, u64>, StoreError> {
-    let now = tx.now().await?;
-    let (mut ahead, mut before) = (HashMap::new(), 0);
-    for record in tx.renders().waiting(PLACED_MAX).await? {
-        ahead.insert(record.id(), before);
-        before += u64::from(record.render.run_after <= now);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
+        let query = RenderQuery { composition: "a&b".into(), date: " ".into(), ..RenderQuery::default() };
+
+        assert_eq!(query.query("failed", "before=7"), "?status=failed&composition=a%26b&before=7");
+        assert_eq!(RenderQuery::default().query("", ""), "");
+        assert!(
+            RenderQuery { status: "failed".into(), date: " ".into(), ..RenderQuery::default() }.is_plain()
+        );
+        assert!(!query.is_plain());
     }
-    Ok(ahead)
 }

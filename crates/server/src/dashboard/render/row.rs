@@ -1,13 +1,13 @@
 //! One render as a row of the live list, of search results and of patches.
 
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::{Health, brief, encoded, state as state_word};
-use crate::dashboard::region::{Buttons, Row};
+use crate::dashboard::part::{Health, brief, encoded, span, state as state_word};
+use crate::dashboard::{Buttons, Row, Times};
 use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::action::Action;
 use tidemill_domain::lease::Lease;
+use tidemill_domain::outbox::Count;
 use tidemill_domain::render::order;
 use tidemill_domain::render::wait::{Wait, WorkerCapacity, estimate, why};
 use tidemill_domain::render::{Render, Status};
@@ -29,22 +29,7 @@ pub(crate) struct RowContext<'a> {
     pub(crate) back: &'a str,
 }
 
-/// How many renders are ahead in the queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ahead {
-    Exactly(u64),
-    MoreThan(u64),
-}
-
-impl Ahead {
-    const fn least(self) -> u64 {
-        match self {
-            Self::Exactly(ahead) | Self::MoreThan(ahead) => ahead,
-        }
-    }
-}
-
-pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
+pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Row {
     let (times, id) = (context.times, record.id());
     let (word, at) = moment(record);
     let name = format!("render:{id}");
@@ -65,27 +50,16 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead)
                 @if record.priority != 0 { span.soft { "priority " } (record.priority) }
             }
             td role="cell" { span.soft { (word) } br; (times.maybe(at, "unknown")) }
-            td role="cell" { (actions(context, record)) }
+            td role="cell" {
+                div.acts { @for action in order::possible(&record.render, times.now()) { (button(context, record, action)) } }
+            }
         }
     };
-    Row::new(name.clone(), markup)
+    Row::new(name, markup)
 }
 
 pub(crate) fn title(record: &RenderRecord) -> &str {
     record.composition.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or("(no composition)")
-}
-
-/// End of the worker's lease; none without a worker.
-pub(crate) fn lease_until(render: &Render) -> Option<Timestamp> {
-    match render.lease {
-        Lease::Held { until, .. } => until,
-        Lease::Free { .. } => None,
-    }
-}
-
-/// Whether its worker disappeared.
-pub(crate) fn is_lapsed(render: &Render, now: Timestamp) -> bool {
-    order::may_recover(render, now).is_ok()
 }
 
 pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
@@ -95,7 +69,8 @@ pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
         Status::Cancelled => state_word(Health::Idle, "cancelled"),
         Status::Pending if render.reason.is_some() => state_word(Health::Warn, "pending"),
         Status::Pending => state_word(Health::Idle, "pending"),
-        status if is_lapsed(render, now) => {
+        // Its worker disappeared.
+        status if order::may_recover(render, now).is_ok() => {
             html! { (state_word(Health::Bad, status.as_str())) br; span.soft { "worker is silent" } }
         }
         status if render.cancel_requested_at.is_some() => {
@@ -105,7 +80,7 @@ pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
     }
 }
 
-fn progress(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
+fn progress(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
     let render = &record.render;
     match render.status {
         Status::Pending => waiting(context, record, ahead),
@@ -123,7 +98,7 @@ fn progress(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Ma
             span.soft {
                 (record.worker_name.as_deref().unwrap_or("unknown worker"))
                 @if let Some(since) = record.started_at { " · for " (context.times.length(since)) }
-                (lease(render, context.times))
+                (lease(render, context.times, " · "))
             }
         },
     }
@@ -138,13 +113,13 @@ pub(crate) fn bar(render: &Render) -> Markup {
     }
 }
 
-fn lease(render: &Render, times: &Times) -> Markup {
+/// When the lease of the worker ends, after `sign`; nothing without a worker.
+pub(super) fn lease(render: &Render, times: &Times, sign: &str) -> Markup {
+    let Lease::Held { until: Some(until), .. } = render.lease else { return html! {} };
     html! {
-        @match lease_until(render) {
-            Some(until) if until > times.now() => { " · lease ends in " (times.length(until)) }
-            Some(until) => { " · lease ended " (times.at(until)) }
-            None => {}
-        }
+        (sign)
+        @if until > times.now() { "lease ends in " (times.length(until)) }
+        @else { "lease ended " (times.at(until)) }
     }
 }
 
@@ -182,19 +157,15 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// The place in the queue, why the render waits, and when it may start.
-pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Ahead) -> Markup {
+pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
     let (render, times) = (&record.render, context.times);
     let wait = why(render, ahead.least(), context.capacity, times.now());
     let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
-    let starts = estimate(ahead.least(), context.capacity, context.pace).filter(|starts| {
-        !is_put_off && ahead == Ahead::Exactly(ahead.least()) && *starts >= Duration::from_secs(1)
-    });
+    let starts = estimate(ahead.least(), context.capacity, context.pace)
+        .filter(|starts| !is_put_off && ahead.is_exact() && *starts >= Duration::from_secs(1));
     html! {
         @if !is_put_off {
-            @match ahead {
-                Ahead::Exactly(ahead) => { b { "No. " (ahead + 1) } " " }
-                Ahead::MoreThan(_) => {}
-            }
+            @if let Count::Exactly(ahead) = ahead { b { "No. " (ahead + 1) } " " }
         }
         span data-why=(wait.as_str()) { (sentence(context, wait, ahead)) }
         @if let Some(starts) = starts { " " span.soft { "Starts in about " (span(starts)) "." } }
@@ -202,7 +173,7 @@ pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Ah
     }
 }
 
-fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Ahead) -> Markup {
+fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Count) -> Markup {
     let workers = html! { a href=(context.state.path("/render/workers")) { "Workers" } };
     match wait {
         Wait::NextAttempt { at } => html! { "Next attempt " (context.times.at(at)) "." },
@@ -212,13 +183,11 @@ fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Ahead) -> Markup {
             html! { (state_word(Health::Warn, "No worker takes renders:")) " see " (workers) "." }
         }
         Wait::NoPlace { places: 1 } => html! { "The only place at the farm is busy." },
-        Wait::NoPlace { places } => {
-            html! { "All " (places) " places at the farm are busy." }
-        }
+        Wait::NoPlace { places } => html! { "All " (places) " places at the farm are busy." },
         Wait::Behind { .. } => match ahead {
-            Ahead::Exactly(1) => html! { "One render is ahead." },
-            Ahead::Exactly(ahead) => html! { (ahead) " renders are ahead." },
-            Ahead::MoreThan(ahead) => html! { "More than " (ahead) " renders are ahead." },
+            Count::Exactly(1) => html! { "One render is ahead." },
+            Count::Exactly(ahead) => html! { (ahead) " renders are ahead." },
+            Count::AtLeast(ahead) => html! { "More than " (ahead) " renders are ahead." },
         },
         Wait::Next => html! { "A worker takes it at its next poll." },
     }
@@ -233,15 +202,7 @@ fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
     }
 }
 
-/// Buttons that open a question: a dialog, or a page without the script.
-fn actions(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
-    html! {
-        div.acts {
-            @for action in order::possible(&record.render, context.times.now()) { (button(context, record, action)) }
-        }
-    }
-}
-
+/// A button that opens a question: a dialog, or a page without the script.
 pub(crate) fn button(context: &RowContext<'_>, record: &RenderRecord, action: Action) -> Markup {
     let (id, text) = (record.id(), format!("{}…", action.label()));
     let question = format!("/render/{id}/{}?back={}", action.verb(), encoded(context.back));

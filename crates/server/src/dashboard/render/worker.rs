@@ -2,19 +2,16 @@
 
 use super::page::tabs;
 use super::row::{bar, title};
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::{Times, span};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::{PageSnapshot, milliseconds};
-use crate::dashboard::part::{Health, command, plain_panel, state as state_word, table, value_or};
-use crate::dashboard::region::{Audience, Page, Region, Row};
-use crate::problem::Problem;
+use crate::dashboard::part::{
+    Health, command, milliseconds, plain_panel, span, state as state_word, table, value_or,
+};
+use crate::dashboard::{
+    Audience, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Row, Section, Times,
+};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::lease::Lease;
-use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::{RenderRecord, WorkerRecord, WorkerState, WorkerTally};
 use tidemill_store::{StoreError, Tx};
@@ -52,13 +49,9 @@ pub(crate) fn region(state: &State, list: &WorkerList, times: &Times) -> Region 
     Region::rows("render-workers", Audience::On(&[Page::RenderWorkers]), COLUMNS, rows, &empty, note)
 }
 
-fn is_silent(worker: &WorkerRecord, now: Timestamp) -> bool {
-    now > worker.seen_at && now.since(worker.seen_at) > WORKER_SEEN_WITHIN
-}
-
 fn row(state: &State, list: &WorkerList, worker: &WorkerRecord, times: &Times) -> Row {
     let (health, word) = match worker.state {
-        _ if is_silent(worker, times.now()) => (Health::Bad, "silent"),
+        _ if times.now().since(worker.seen_at) > WORKER_SEEN_WITHIN => (Health::Bad, "silent"),
         WorkerState::Paused => (Health::Warn, "paused"),
         WorkerState::Draining => (Health::Idle, "draining"),
         WorkerState::Working if worker.in_flight >= worker.capacity => (Health::Ok, "busy"),
@@ -102,7 +95,7 @@ fn why(state: &State, worker: &WorkerRecord) -> Markup {
     }
 }
 
-pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let list = WorkerList::read(&mut tx).await?;
     let times = visit.times(common.now);

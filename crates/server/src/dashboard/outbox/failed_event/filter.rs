@@ -5,7 +5,6 @@ use crate::problem::Problem;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde::de::value::{self, MapDeserializer};
-use std::fmt::Write as _;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_store::outbox::failed_event::FailedEventFilter;
@@ -74,7 +73,7 @@ impl FailedEventQuery {
 
     /// Whether there is a filter besides the state. Changing all matching events needs one.
     pub(super) fn is_narrow(&self) -> bool {
-        self.named().into_iter().any(|(name, value)| name != "state" && given(value).is_some())
+        self.chosen().any(|(name, _)| name != "state")
     }
 
     pub(super) fn after(&self) -> EventId {
@@ -85,8 +84,9 @@ impl FailedEventQuery {
         self.after() == EventId::ZERO
     }
 
-    fn named(&self) -> [(&'static str, &str); 7] {
-        [
+    /// Names and values of the fields that filter.
+    fn chosen(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = [
             ("state", &self.state),
             ("topic", &self.topic),
             ("event_type", &self.event_type),
@@ -94,40 +94,31 @@ impl FailedEventQuery {
             ("aggregate_id", &self.aggregate_id),
             ("error", &self.error),
             ("slot", &self.slot),
-        ]
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name, given(value)?)))
     }
 
     /// The query string, with `more` at its end.
     pub(super) fn query(&self, more: &str) -> String {
-        query(self.named(), more)
+        query(self.chosen(), more)
     }
 
     pub(super) fn hidden(&self) -> Markup {
-        html! {
-            @for (name, value) in self.named() {
-                @if let Some(value) = given(value) { input type="hidden" name=(name) value=(value); }
-            }
-        }
+        html! { @for (name, value) in self.chosen() { input type="hidden" name=(name) value=(value); } }
     }
 
     /// Flags of the command line, quoted for a shell.
     pub(super) fn flags(&self) -> String {
-        let mut flags = String::new();
-        for (name, value) in self.named() {
-            if let Some(value) = given(value).filter(|value| *value != OPEN) {
-                let flag = name.replace('_', "-");
-                let _infallible = write!(flags, " --{flag} '{}'", value.replace('\'', "'\\''"));
-            }
-        }
-        flags
+        let chosen = self.chosen().filter(|(_, value)| *value != OPEN);
+        let flag = |(name, value): (&str, &str)| {
+            format!(" --{} '{}'", name.replace('_', "-"), value.replace('\'', r"'\''"))
+        };
+        chosen.map(flag).collect()
     }
 
     pub(super) fn text(&self) -> String {
-        let named = self.named().into_iter().filter_map(|(name, value)| Some((name, given(value)?)));
-        named
-            .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let texts = self.chosen().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
+        texts.collect::<Vec<_>>().join(", ")
     }
 }
 

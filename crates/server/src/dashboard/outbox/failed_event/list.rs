@@ -3,19 +3,15 @@
 use super::filter::FailedEventQuery;
 use super::one::verb;
 use crate::api::QueryString;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::Times;
-use crate::dashboard::outbox::overview::{count, count_text};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::{PageSnapshot, Rows};
+use crate::dashboard::outbox::page::{count, health};
 use crate::dashboard::part::{
-    Health, brief, command, list_table, panel, plain_panel, plural, refused, state as state_word,
+    brief, command, count_text, list_table, panel, plain_panel, plural, state as state_word, unless_refused,
 };
-use crate::dashboard::region::{Audience, Buttons, Page, Region};
 use crate::dashboard::sheet::ask_button;
-use crate::problem::Problem;
+use crate::dashboard::{
+    Audience, Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Rows, Section, Times,
+};
 use crate::state::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
@@ -26,7 +22,6 @@ use tidemill_store::outbox::failed_event::FailedEventRecord;
 use tidemill_store::{StoreError, Tx};
 
 const PAGE_ROWS: u32 = 50;
-/// Where the counts of states stop.
 const STATES_COUNT_MAX: u32 = 1_000;
 /// Where the count of matching events stops.
 pub(super) const COUNT_MAX: u32 = 10_000;
@@ -48,7 +43,7 @@ fn count_region(failed: &FailedEventCounts, word: StateWord) -> Region {
 pub(crate) async fn page(
     visit: PageContext,
     QueryString(query): QueryString<FailedEventQuery>,
-) -> Result<Html<String>, Problem> {
+) -> PageResult {
     let filter = query.filter()?;
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let records = tx.outbox().failed_events(&filter, query.after(), PAGE_ROWS + 1).await?;
@@ -57,7 +52,8 @@ pub(crate) async fn page(
     let failed = tx.outbox().failed_event_counts(STATES_COUNT_MAX).await?;
     let next = records.last_of_more().map(|record| query.query(&format!("after={}", record.id)));
     let times = visit.times(common.now);
-    let buttons = visit.buttons(Permission::Operate);
+    let refusal = visit.refusal(Permission::Operate);
+    let buttons = Buttons::unless(refusal.as_deref());
     let empty = match query.is_narrow() || !query.is_first() {
         true => "No events match.".to_owned(),
         false => format!("No {} events.", query.state_word()),
@@ -74,7 +70,7 @@ pub(crate) async fn page(
             form method="get" action={ (address) "/replay" } {
                 (query.hidden())
                 (list_table("Failed events", COLUMNS, rows, &html! { (empty) }))
-                @if !records.rows.is_empty() { (acts(&visit, &query, matching)) }
+                @if !records.rows.is_empty() { (acts(&address, &query, matching, refusal.as_deref())) }
             }
             div.row.body {
                 @if !query.is_first() { a.button href={ (address) (query.query("")) } { "First" } }
@@ -90,7 +86,7 @@ pub(crate) async fn page(
     Ok(frame.render(&content))
 }
 
-pub(super) fn counted(count: Count) -> String {
+fn counted(count: Count) -> String {
     match count {
         Count::Exactly(1) => "1 matches.".to_owned(),
         Count::Exactly(count) => format!("{count} match."),
@@ -145,38 +141,27 @@ fn filter_form(address: &str, query: &FailedEventQuery) -> Markup {
 }
 
 /// Buttons for the selected events and for all matching events.
-fn acts(visit: &PageContext, query: &FailedEventQuery, matching: Count) -> Markup {
-    let address = visit.state.path("/outbox/failed");
+fn acts(address: &str, query: &FailedEventQuery, matching: Count, refusal: Option<&str>) -> Markup {
     let all = |verb: &str| format!("{address}/{verb}{}", query.query("all=1"));
     let whole = count_text(matching);
     let (replay, skip) = (format!("Replay all {whole} matching…"), format!("Skip all {whole} matching…"));
-    let refusal = visit.refusal(Permission::Operate);
-    html! {
-        div.row.body {
-            @match &refusal {
-                Some(reason) => { (refused("Replay selected…", reason)) }
-                None => {
-                    button { "Replay selected…" }
-                    button formaction={ (address) "/skip" } { "Skip selected…" }
-                    @if !query.is_narrow() {
-                        (refused(&replay, "To change all events, first filter them by topic, type, aggregate, error or slot."))
-                    } @else {
-                        a.button href=(all("replay")) { (replay) }
-                        a.button href=(all("skip")) { (skip) }
-                    }
-                }
-            }
-        }
-    }
+    let is_wide = (!query.is_narrow())
+        .then_some("To change all events, first filter them by topic, type, aggregate, error or slot.");
+    let all = html! {
+        a.button href=(all("replay")) { (replay) }
+        a.button href=(all("skip")) { (skip) }
+    };
+    let buttons = html! {
+        button { "Replay selected…" }
+        button formaction={ (address) "/skip" } { "Skip selected…" }
+        (unless_refused(is_wide, &replay, &all))
+    };
+    html! { div.row.body { (unless_refused(refusal, "Replay selected…", &buttons)) } }
 }
 
 pub(super) fn state_of(record: &FailedEventRecord) -> Markup {
-    match record.failed_event.state.word() {
-        StateWord::Parked => state_word(Health::Bad, "parked"),
-        StateWord::Waiting => state_word(Health::Warn, "waiting"),
-        StateWord::Held => state_word(Health::Warn, "held"),
-        StateWord::Skipped => state_word(Health::Idle, "skipped"),
-    }
+    let word = record.failed_event.state.word();
+    state_word(health(word), word.as_str())
 }
 
 fn row(state: &State, record: &FailedEventRecord, times: &Times, buttons: Buttons) -> Markup {

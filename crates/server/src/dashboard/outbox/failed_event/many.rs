@@ -4,12 +4,10 @@ use super::filter::FailedEventQuery;
 use super::list::COUNT_MAX;
 use super::one::verb;
 use crate::api::outbox::failed_event::IDS_MAX;
-use crate::dashboard::form;
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
+use crate::dashboard::form::{Pairs, field};
 use crate::dashboard::part::{list_table, plural};
-use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, reason_field};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
+use crate::dashboard::{Frame, PageContext, PageResult, PageSnapshot, Section, form};
 use crate::operate::{ActionRequest, Parameters, checked};
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -26,17 +24,10 @@ use tidemill_store::{StoreError, Tx};
 /// Events that one transaction changes.
 const BATCH: u32 = 500;
 
-/// Fields of a query string or a form; names may repeat.
-pub(crate) type Pairs = Vec<(String, String)>;
-
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Target {
     Selected(Vec<EventId>),
     Matching(Box<FailedEventQuery>),
-}
-
-fn field<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
-    pairs.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.as_str())
 }
 
 impl Target {
@@ -109,7 +100,6 @@ impl Target {
         }
     }
 
-    /// Address of the list.
     fn list(&self, visit: &PageContext, more: &str) -> String {
         let query_string = match self {
             Self::Selected(_) => FailedEventQuery::default().query(more),
@@ -119,16 +109,11 @@ impl Target {
     }
 }
 
-pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> Result<Html<String>, Problem> {
+pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> PageResult {
     question(action, visit, &Target::of(pairs)?, &html! {}).await
 }
 
-async fn question(
-    action: Action,
-    visit: &PageContext,
-    target: &Target,
-    above: &Markup,
-) -> Result<Html<String>, Problem> {
+async fn question(action: Action, visit: &PageContext, target: &Target, above: &Markup) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let count = target.count(action, &mut tx).await?;
     let title = format!("{} events", action.label());
@@ -170,7 +155,7 @@ fn sheet(action: Action, visit: &PageContext, target: &Target, count: Count) -> 
         back: target.list(visit, ""),
         leave: "Leave them",
         button,
-        weight: if is_skip { Weight::Ends } else { Weight::Normal },
+        ends: is_skip,
         refusal,
         command: Some(action.command_for(target.arguments())),
     }
@@ -252,7 +237,6 @@ async fn run_all(
     Ok(done)
 }
 
-/// Lists the events that were refused.
 async fn refusals(
     action: Action,
     visit: &PageContext,

@@ -5,15 +5,10 @@ use super::list::{actions, state_of};
 use crate::api::outbox::failed_event::find;
 use crate::api::outbox::object;
 use crate::api::{Id, id};
-use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::instant::Times;
-use crate::dashboard::page_context::PageContext;
-use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plain_panel};
-use crate::dashboard::region::Buttons;
-use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, Weight, number_field, reason_field};
+use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, number_field, reason_field};
+use crate::dashboard::{Buttons, Frame, PageContext, PageResult, PageSnapshot, Section, Times, form};
 use crate::problem::Problem;
-use axum::response::Html;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
@@ -28,7 +23,7 @@ use tidemill_store::outbox::failed_event::{FailedEventDetail, FailedEventRecord}
 /// A page shows this much of a payload; the API returns all of it.
 const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 
-pub(crate) async fn page(visit: PageContext, Id(id): Id) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let id = EventId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let detail = find(&mut tx, id).await?;
@@ -187,7 +182,7 @@ fn sheet(action: Action, visit: &PageContext, record: &FailedEventRecord, now: T
     Sheet {
         question: format!("{word} event {id}, “{}”?", record.event_type),
         consequence: html! { @if refusal.is_none() { p { (consequence(action, record)) } } },
-        form: SheetForm::with_way_back(&visit.principal, address, &back),
+        form: SheetForm::Own { address, hidden: form::hidden_with_back(&visit.principal, &back) },
         fields: html! {
             @if is_skip { (number_field(id.get(), None)) }
             (reason_field(WHY, Reason::Required, None))
@@ -195,7 +190,7 @@ fn sheet(action: Action, visit: &PageContext, record: &FailedEventRecord, now: T
         back,
         leave: "Leave it",
         button: format!("{word} event {id}"),
-        weight: if is_skip { Weight::Ends } else { Weight::Normal },
+        ends: is_skip,
         refusal,
         command: Some(action.command_for(id)),
     }
