@@ -3,27 +3,24 @@
 //! Paths are relative to the working folder of the program.
 
 use crate::check::{all_steps, check_given};
-use crate::model::{At, JobFile, Place, StepFile, Work};
-use crate::parse::all;
+use crate::model::{At, JobFile, Names, ParameterFile, Place, StepFile, Work};
 use crate::{Diagnostic, Diagnostics};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use tidemill_domain::job::JobParameter;
+use tidemill_domain::item::Value;
 use tidemill_domain::job::parameter::ParameterSpec;
-use tidemill_engine::job::{Job, Step, StepFlow};
+use tidemill_domain::job::{Counters, JobParameter};
+use tidemill_engine::job::{Decision, Job, StepFlow};
 use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
 
 mod chunk;
 mod command;
-mod decision;
-mod job_step;
+mod endpoint;
 mod names;
 mod outbox;
 mod path;
-mod process;
-mod read;
-mod write;
 
 pub use path::Reach;
 
@@ -39,114 +36,104 @@ pub struct Building<'a> {
 }
 
 pub fn job(file: &JobFile, building: &Building<'_>) -> Result<Job, Diagnostics> {
-    let mut builder = Builder { file, building: *building, depth: 0, problems: Vec::new() };
-    let job = builder.job();
-    match (job, Diagnostics::of(builder.problems)) {
-        (Some(job), None) => Ok(job),
-        (_, Some(problems)) => Err(problems),
-        (None, None) => Err(Diagnostics::one(Diagnostic::of_file(
-            &file.path,
-            "the job cannot be built",
-            "run `tidemill job check` on it",
-        ))),
-    }
+    Builder { file, building: *building, depth: 0 }.job()
 }
 
+type Built<T> = Result<T, Diagnostics>;
+
+#[derive(Clone, Copy)]
 struct Builder<'a> {
     file: &'a JobFile,
     building: Building<'a>,
     depth: usize,
-    problems: Vec<Diagnostic>,
 }
 
 impl Builder<'_> {
-    fn job(&mut self) -> Option<Job> {
-        let flow = self.flow(&self.file.steps)?;
-        let mut job = Job::of(self.file.name.value.clone(), flow)
-            .on_crash(self.file.on_crash)
+    fn job(&self) -> Built<Job> {
+        let file = self.file;
+        let mut job = Job::of(file.name.value.clone(), self.flow(&file.steps)?)
+            .on_crash(file.on_crash)
             .fingerprint(self.fingerprint());
-        for At { value: parameter, place } in &self.file.parameters {
+        for At { value: ParameterFile { spec, default, .. }, place } in &file.parameters {
             // A parameter that a text needs is required, however the job is launched.
-            let name = &parameter.spec.name;
-            let is_needed = check_given(self.file, |given| given != name).is_err();
-            let is_required = parameter.spec.is_required || is_needed && parameter.default.is_none();
-            job = job.parameter(ParameterSpec { is_required, ..parameter.spec.clone() });
-            if let Some(text) = &parameter.default {
-                job =
-                    job.default_parameter(&parameter.spec.name, self.default(&parameter.spec, text, *place)?);
+            let is_needed = check_given(file, |given| given != spec.name).is_err();
+            let is_required = spec.is_required || is_needed && default.is_none();
+            job = job.parameter(ParameterSpec { is_required, ..spec.clone() });
+            if let Some(text) = default {
+                let value = spec.kind.read(text).map_err(|error| {
+                    let what = format!("the default of the parameter {:?} does not fit: {error}", spec.name);
+                    self.refusal(*place, what, "correct the default")
+                })?;
+                let default = JobParameter { value, is_identifying: spec.is_identifying };
+                job = job.default_parameter(&spec.name, default);
             }
         }
-        if !self.file.is_restartable {
+        if !file.is_restartable {
             job = job.not_restartable();
         }
-        if let Err(error) = job.check() {
-            self.refuse(self.file.name.place, error.to_string(), error.fix());
-            return None;
-        }
-        Some(job)
+        job.check().map_err(|error| self.refusal(file.name.place, error.to_string(), error.fix()))?;
+        Ok(job)
     }
 
-    fn default(&mut self, spec: &ParameterSpec, text: &str, place: Place) -> Option<JobParameter> {
-        match spec.kind.read(text) {
-            Ok(value) => Some(JobParameter { value, is_identifying: spec.is_identifying }),
-            Err(error) => {
-                let what = format!("the default of the parameter {:?} does not fit: {error}", spec.name);
-                self.refuse(place, what, "correct the default");
-                None
-            }
-        }
-    }
-
-    fn flow(&mut self, steps: &[StepFile]) -> Option<StepFlow> {
-        let mut flow = StepFlow::new();
-        let mut is_whole = true;
+    /// Reports the problems of all steps.
+    fn flow(&self, steps: &[StepFile]) -> Built<StepFlow> {
+        let (mut flow, mut problems) = (StepFlow::new(), Vec::new());
         for step in steps {
             match self.node(flow.clone(), step) {
-                Some(longer) => flow = longer,
-                None => is_whole = false,
+                Ok(longer) => flow = longer,
+                Err(found) => problems.push(found),
             }
             for (pattern, target) in &step.on {
                 flow = flow.on(&step.name.value, &pattern.value, target.value.clone());
             }
         }
-        is_whole.then_some(flow)
+        Diagnostics::join(problems).map_or(Ok(flow), Err)
     }
 
-    fn node(&mut self, flow: StepFlow, file: &StepFile) -> Option<StepFlow> {
+    fn node(&self, flow: StepFlow, file: &StepFile) -> Built<StepFlow> {
         let name = file.name.value.as_str();
-        Some(match &file.work {
-            Work::Decide(text) => {
-                let decide = decision::decision(self.expression(text)?, self.parameter_names());
-                flow.decision(name, decide)
+        let mut step = match &file.work {
+            Work::Decide(text) => return self.decision(flow, name, text),
+            Work::Flow(steps) => return Ok(flow.flow(name, self.flow(steps)?)),
+            Work::Split(flows) => {
+                let (built, failed): (Vec<_>, Vec<_>) =
+                    flows.iter().map(|steps| self.flow(steps)).partition(Result::is_ok);
+                let problems = Diagnostics::join(failed.into_iter().filter_map(Result::err));
+                return problems.map_or_else(|| Ok(flow.split(name, built.into_iter().flatten())), Err);
             }
-            Work::Flow(steps) => flow.flow(name, self.flow(steps)?),
-            Work::Split(flows) => flow.split(name, all(flows.iter().map(|steps| self.flow(steps)))?),
-            work => {
-                let mut step = self.step(file, work)?;
-                if file.allow_start_if_complete {
-                    step = step.allow_start_if_complete();
-                }
-                if let Some(limit) = file.start_limit {
-                    step = step.start_limit(limit);
-                }
-                if let Some(pool) = &file.pool {
-                    step = step.pool(pool.value.clone());
-                }
-                flow.step(step)
-            }
-        })
-    }
-
-    fn step(&mut self, file: &StepFile, work: &Work) -> Option<Step> {
-        let name = file.name.value.as_str();
-        match work {
-            Work::Chunk(chunk) => self.chunk(name, chunk, file.allow_start_if_complete),
-            Work::Job(call) => self.job_step(name, call),
-            Work::Command(command) => self.command(name, command),
-            Work::Sql(statements) => self.sql(name, statements),
-            Work::Spark(app) => self.spark(name, app),
-            Work::Flow(_) | Work::Split(_) | Work::Decide(_) => None,
+            Work::Chunk(chunk) => self.chunk(name, chunk, file.allow_start_if_complete)?,
+            Work::Job(call) => self.job_step(name, call)?,
+            Work::Command(command) => self.command(name, command)?,
+            Work::Sql(statements) => self.sql(name, statements)?,
+            Work::Spark(app) => self.spark(name, app)?,
+        };
+        if file.allow_start_if_complete {
+            step = step.allow_start_if_complete();
         }
+        if let Some(limit) = file.start_limit {
+            step = step.start_limit(limit);
+        }
+        if let Some(pool) = &file.pool {
+            step = step.pool(pool.value.clone());
+        }
+        Ok(flow.step(step))
+    }
+
+    /// Its text is matched like an exit code. The expression sees `parameters`, `context` (of the job) and `last` (the
+    /// previous step; null at the beginning).
+    fn decision(&self, flow: StepFlow, name: &str, text: &At<String>) -> Built<StepFlow> {
+        let (expression, declared) = (self.expression(text)?, self.parameter_names());
+        Ok(flow.decision(name, move |decision: &Decision<'_>| {
+            let parameters = declared.values(decision.parameters);
+            let context = decision.job_context.iter().map(|(key, value)| (key.to_owned(), value.clone()));
+            let context = Value::Json(serde_json::Value::Object(context.collect()));
+            let others = Names::from([("context".to_owned(), context), ("last".to_owned(), last(decision))]);
+            expression.answer(&crate::expression::Scope {
+                row: None,
+                parameters: &parameters,
+                others: &others,
+            })
+        }))
     }
 
     /// Includes the files of all jobs that it runs: changing one of them changes this job.
@@ -161,20 +148,23 @@ impl Builder<'_> {
         Sha256::digest(all.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn parameter_names(&self) -> names::ParameterNames {
-        names::ParameterNames::of(
-            self.file.parameters.iter().map(|parameter| parameter.value.spec.name.clone()),
-        )
-    }
-
-    fn refuse(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
-        self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
+    fn refusal(&self, place: Place, what: impl Into<String>, fix: impl Into<String>) -> Diagnostics {
+        Diagnostics::one(Diagnostic::at(&self.file.source, place, 1, what, fix))
     }
 }
 
-/// An outer none means that the value cannot be built, as everywhere here.
-fn optional<T, U>(value: Option<T>, make: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
-    value.map_or(Some(None), |value| make(value).map(Some))
+/// Counters of a flow or a split are null and not 0, so that an expression that relies on them fails.
+fn last(decision: &Decision<'_>) -> Value {
+    let Some((status, exit)) = decision.last else { return Value::Null };
+    let counters = decision.counters;
+    Value::Json(json!({
+        "status": status.as_str(),
+        "exit_code": exit.code,
+        "read": counters.map(|counters| counters.read),
+        "written": counters.map(|counters| counters.write),
+        "filtered": counters.map(|counters| counters.filter),
+        "skipped": counters.map(Counters::skips),
+    }))
 }
 
 /// Fingerprints of a file and of those whose jobs it runs, by job. Each once, so that a cycle ends.

@@ -9,7 +9,6 @@ mod reference;
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
 use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
 use crate::parse::Gaps;
-use std::path::Path;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::{
     PARAMETER_NAME_CHARS_MAX, ParameterProblem, check as check_parameters,
@@ -214,14 +213,4 @@ fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().count() <= PARAMETER_NAME_CHARS_MAX
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
-}
-
-/// Normalized, so that two paths can be compared.
-fn plain_path(path: &str) -> String {
-    let parts: Vec<_> = Path::new(path)
-        .components()
-        .filter(|part| !matches!(part, std::path::Component::CurDir))
-        .map(|part| part.as_os_str().to_string_lossy().into_owned())
-        .collect();
-    parts.join("/")
 }

@@ -26,11 +26,20 @@ pub struct Diagnostic {
     shown: Option<(Source, usize)>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Excerpt {
-    line: String,
-    before: usize,
-    width: usize,
+/// What is wrong with a template or an expression.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct BadText {
+    /// The problem and a fix.
+    pub message: String,
+    /// Offset in bytes.
+    pub offset: usize,
+}
+
+impl BadText {
+    pub(crate) fn new(message: impl Into<String>, offset: usize) -> Self {
+        Self { message: message.into(), offset }
+    }
 }
 
 impl Diagnostic {
@@ -73,11 +82,11 @@ impl Diagnostic {
         if let (Some(Place { line, column }), Some((source, chars))) = (self.place, &self.shown)
             && let Some(text) = source.line(line)
         {
-            let excerpt = Excerpt::of(text, column, *chars);
+            let (shown, before, width) = around(text, column, *chars);
             let margin = line.to_string();
             let blank = " ".repeat(margin.len());
-            lines.push(format!("{margin} | {}", excerpt.line).trim_end().to_owned());
-            lines.push(format!("{blank} | {}{}", " ".repeat(excerpt.before), "^".repeat(excerpt.width)));
+            lines.push(format!("{margin} | {shown}").trim_end().to_owned());
+            lines.push(format!("{blank} | {}{}", " ".repeat(before), "^".repeat(width)));
         }
         lines.extend(self.why.clone());
         lines
@@ -105,26 +114,21 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-impl Excerpt {
-    /// The part of a line around `column`. Control characters are replaced by spaces.
-    fn of(line: &str, column: usize, chars: usize) -> Self {
-        let line: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let at = column.saturating_sub(1).min(line.len());
-        let first =
-            if line.len() <= EXCERPT_CHARS_MAX { 0 } else { at.saturating_sub(EXCERPT_CHARS_MAX / 2) };
-        let last = line.len().min(first + EXCERPT_CHARS_MAX);
-        let mut end = at.saturating_add(chars.max(1)).min(last).max(at);
-        while end > at + 1 && line[end - 1] == ' ' {
-            end -= 1;
-        }
-        let cut = |range: &[char]| range.iter().collect::<String>();
-        let (head, tail) = (if first > 0 { "…" } else { "" }, if last < line.len() { "…" } else { "" });
-        Self {
-            line: format!("{head}{}{tail}", cut(&line[first..last])),
-            before: usize::from(first > 0) + line[first..at].iter().map(|c| columns(*c)).sum::<usize>(),
-            width: line[at..end].iter().map(|c| columns(*c)).sum::<usize>().max(1),
-        }
+/// The part of a line around `column`, and the terminal columns before the mark and of the mark. Control characters are
+/// replaced by spaces.
+fn around(line: &str, column: usize, chars: usize) -> (String, usize, usize) {
+    let line: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let at = column.saturating_sub(1).min(line.len());
+    let first = if line.len() <= EXCERPT_CHARS_MAX { 0 } else { at.saturating_sub(EXCERPT_CHARS_MAX / 2) };
+    let last = line.len().min(first + EXCERPT_CHARS_MAX);
+    let mut end = at.saturating_add(chars.max(1)).min(last).max(at);
+    while end > at + 1 && line[end - 1] == ' ' {
+        end -= 1;
     }
+    let (head, tail) = (if first > 0 { "…" } else { "" }, if last < line.len() { "…" } else { "" });
+    let shown = format!("{head}{}{tail}", line[first..last].iter().collect::<String>());
+    let width = |range: &[char]| range.iter().map(|c| columns(*c)).sum::<usize>();
+    (shown, usize::from(first > 0) + width(&line[first..at]), width(&line[at..end]).max(1))
 }
 
 /// Terminal columns of a character: two for East Asian scripts and emoji.
@@ -142,6 +146,12 @@ pub struct Diagnostics {
     left_out: usize,
 }
 
+tidemill_domain::getters!(Diagnostics {
+    &problems: [Diagnostic],
+    /// Number of problems that are not shown.
+    left_out: usize,
+});
+
 impl Diagnostics {
     /// Sorted by place; none if there are no problems.
     pub(crate) fn of(mut problems: Vec<Diagnostic>) -> Option<Self> {
@@ -154,15 +164,6 @@ impl Diagnostics {
 
     pub(crate) fn one(problem: Diagnostic) -> Self {
         Self { problems: vec![problem], left_out: 0 }
-    }
-
-    pub fn problems(&self) -> &[Diagnostic] {
-        &self.problems
-    }
-
-    /// Number of problems that are not shown.
-    pub fn left_out(&self) -> usize {
-        self.left_out
     }
 
     pub fn json(&self) -> Value {

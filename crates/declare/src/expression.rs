@@ -3,7 +3,7 @@
 //! An expression is parsed once and evaluated for each row, whose values are looked up on demand. The limits are
 //! against accidents: the author of a job file may run programs anyway.
 
-use std::collections::BTreeSet;
+use crate::diagnostic::BadText;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 mod decimal;
@@ -33,38 +33,23 @@ pub struct Expression {
     found: UsedNames,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct ExpressionError {
-    /// The problem and a fix.
-    pub message: String,
-    /// Offset in bytes.
-    pub offset: usize,
-}
-
-impl ExpressionError {
-    fn new(message: impl Into<String>, offset: usize) -> Self {
-        Self { message: message.into(), offset }
-    }
-}
-
 impl Expression {
     /// Refuses unknown functions.
     ///
     /// ```
     /// # use tidemill_declare::expression::Expression;
     /// let filter = Expression::parse("row.amount != ''").unwrap();
-    /// assert!(filter.variables().contains("row"));
+    /// assert_eq!(filter.variables(), [("row".to_owned(), 0)]);
     /// let error = Expression::parse("uper(row.name)").unwrap_err();
     /// assert_eq!(error.message, "there is no function uper; did you mean upper?");
     /// ```
-    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+    pub fn parse(text: &str) -> Result<Self, BadText> {
         if text.trim().is_empty() {
-            return Err(ExpressionError::new("there is no expression", 0));
+            return Err(BadText::new("there is no expression", 0));
         }
         if text.len() > LENGTH_MAX {
             let message = format!("the expression has {} bytes; {LENGTH_MAX} are allowed", text.len());
-            return Err(ExpressionError::new(message, 0));
+            return Err(BadText::new(message, 0));
         }
         inspect::nesting(text, NESTING_MAX)?;
         // The cel crate parses recursively, and 32 brackets need more stack than a thread of the runtime has.
@@ -74,19 +59,14 @@ impl Expression {
         });
         match reading {
             Ok(Ok(read)) => read,
-            Ok(Err(_)) => Err(ExpressionError::new("the expression cannot be read", 0)),
-            Err(error) => Err(ExpressionError::new(format!("no thread to read it with: {error}"), 0)),
+            Ok(Err(_)) => Err(BadText::new("the expression cannot be read", 0)),
+            Err(error) => Err(BadText::new(format!("no thread to read it with: {error}"), 0)),
         }
     }
 
-    /// The variables that it uses: `row`, `parameters` and the like.
-    pub fn variables(&self) -> BTreeSet<String> {
-        self.found.variables.iter().map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Offset of the first use, in bytes.
-    pub fn offset_of(&self, variable: &str) -> Option<usize> {
-        self.found.variables.iter().find(|(name, _)| name == variable).map(|(_, offset)| *offset)
+    /// The variables that it uses, such as `row`, with the offset of their first use in bytes.
+    pub fn variables(&self) -> &[(String, usize)] {
+        &self.found.variables
     }
 
     /// The fields of a variable that it uses, such as `date` of `parameters.date`, with their offsets in bytes.
@@ -129,7 +109,7 @@ impl Expression {
     }
 }
 
-fn read(text: &str) -> Result<Expression, ExpressionError> {
+fn read(text: &str) -> Result<Expression, BadText> {
     let program = function::environment().compile(text).map_err(|errors| message::of(text, &errors))?;
     let found = inspect::inspect(text, &program)?;
     Ok(Expression { text: text.to_owned(), program, found })

@@ -21,6 +21,6 @@ pub mod build;
 pub mod render;
 
 pub use check::check_given;
-pub use diagnostic::{Diagnostic, Diagnostics};
+pub use diagnostic::{BadText, Diagnostic, Diagnostics};
 pub use load::{Folder, FolderState, InvalidFile, Known, folder_state, load, load_beside, load_folder, read};
 pub use source::Source;

@@ -130,13 +130,13 @@ impl Draft {
         let job = declared_name(text);
         let (root, mut problems) = document::read(&source, document::OF_JOB);
         let Some(root) = root else { return Self::unreadable(path, job, problems) };
-        let mut parsed = parse::job(&source, &root);
-        problems.append(&mut parsed.problems);
-        if let Some(file) = &mut parsed.file {
+        let (mut file, gaps, found) = parse::job(&source, &root);
+        problems.extend(found);
+        if let Some(file) = &mut file {
             check::mark(file);
-            problems.extend(check::alone(file, &parsed.gaps));
+            problems.extend(check::alone(file, &gaps));
         }
-        Self { path, job, file: parsed.file, gaps: parsed.gaps, problems, is_caller: false }
+        Self { path, job, file, gaps, problems, is_caller: false }
     }
 
     fn unreadable(path: PathBuf, job: Option<String>, problems: Vec<Diagnostic>) -> Self {

@@ -10,6 +10,8 @@ use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
+use tidemill_engine::item::Encoding;
+use tidemill_kafka::reader::record::COLUMNS;
 use tidemill_kafka::{Isolation, RowFormat};
 
 /// A place in a file; both count from 1.
@@ -58,6 +60,10 @@ pub struct ParameterFile {
 impl JobFile {
     pub(crate) fn specs(&self) -> Vec<ParameterSpec> {
         self.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
+    }
+
+    pub(crate) fn parameter(&self, name: &str) -> Option<&ParameterFile> {
+        self.parameters.iter().map(|parameter| &parameter.value).find(|parameter| parameter.spec.name == name)
     }
 }
 
@@ -119,6 +125,19 @@ impl ChunkFile {
             WriteFile::Csv(_) | WriteFile::JsonLines { .. } => None,
         }
     }
+
+    /// The file for skipped items, or `table`.
+    pub(crate) fn reject(&self) -> Option<&At<String>> {
+        self.skip.as_ref()?.reject.as_ref()
+    }
+
+    /// The columns of `map`, or else those that are read, if they are known.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        if !self.map.is_empty() {
+            return self.map.iter().map(|(column, _)| column.value.clone()).collect();
+        }
+        self.read.value.columns()
+    }
 }
 
 /// How a step is divided. Texts are templates: `${name}` is a parameter.
@@ -160,7 +179,7 @@ pub enum ReadFile {
         /// `${name}` is bound, never spliced.
         query: At<String>,
         /// Columns for paging and restarts; empty means a cursor, which counts rows on restart.
-        key: Vec<At<String>>,
+        key: Vec<String>,
         /// None means the job's own database.
         connection: Option<At<String>>,
         /// Rows per page, or per fetch of a cursor.
@@ -169,13 +188,31 @@ pub enum ReadFile {
     Kafka(KafkaFile),
 }
 
+impl ReadFile {
+    pub(crate) fn path(&self) -> Option<&At<String>> {
+        match self {
+            Self::Csv(CsvFile { path, .. }) | Self::JsonLines { path } => Some(path),
+            Self::Sql { .. } | Self::Kafka(_) => None,
+        }
+    }
+
+    /// Empty if they are not known.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        match self {
+            Self::Csv(file) => file.columns.clone(),
+            Self::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
+            Self::JsonLines { .. } | Self::Sql { .. } => Vec::new(),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct KafkaFile {
     pub topic: At<String>,
     /// Where the first run begins: `earliest`, `latest` or a timestamp; a template.
     pub from: Option<At<String>>,
     /// Whether every instance begins there, and not where the previous one ended; none if unspecified.
-    pub is_every_run: Option<At<bool>>,
+    pub is_every_run: Option<bool>,
     pub isolation: Isolation,
     pub format: RowFormat,
     pub timeout: Option<Duration>,
@@ -189,8 +226,7 @@ pub struct CsvFile {
     pub has_headers: bool,
     /// The columns, if the file has no header; when writing, which columns in which order.
     pub columns: Vec<String>,
-    /// Such as `euc-kr`; UTF-8 by default.
-    pub encoding: Option<At<String>>,
+    pub encoding: Encoding,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -210,6 +246,15 @@ pub enum WriteFile {
     JsonLines {
         path: At<String>,
     },
+}
+
+impl WriteFile {
+    pub(crate) fn path(&self) -> Option<&At<String>> {
+        match self {
+            Self::Csv(CsvFile { path, .. }) | Self::JsonLines { path } => Some(path),
+            Self::Sql { .. } | Self::Outbox(_) => None,
+        }
+    }
 }
 
 /// Events to write, one for each written item. Expressions see the item as `row`.
@@ -239,7 +284,7 @@ pub enum WriteMode {
 pub struct SkipFile {
     pub limit: u64,
     /// Kinds of errors; empty means all.
-    pub on: Vec<At<ErrorKind>>,
+    pub on: Vec<ErrorKind>,
     /// The file for skipped items; a template. `table` keeps them in the database.
     pub reject: Option<At<String>>,
 }
@@ -248,7 +293,7 @@ pub struct SkipFile {
 pub struct RetryFile {
     pub limit: u32,
     /// Kinds of errors; empty means all.
-    pub on: Vec<At<ErrorKind>>,
+    pub on: Vec<ErrorKind>,
     /// Pause before the first retry.
     pub backoff: Option<Duration>,
 }

@@ -16,21 +16,15 @@ use crate::fingerprint::fingerprint;
 use crate::model::JobFile;
 use crate::{Diagnostic, Source};
 pub(crate) use fields::all;
-use fields::{Fields, Reader, Table};
+use fields::{Fields, Reader, Table, tables};
 use scalar::Truth;
 use tidemill_domain::job::lifecycle::OnCrash;
 
-const JOB: Table = Table {
-    what: "a job",
-    keys: &["job", "description", "parameters", "restartable", "on_crash", "schedule", "steps"],
-    example: "job: NAME, steps: and a list of steps",
-};
-
-/// A job as far as it could be parsed. It is complete if there are no problems.
-pub(crate) struct Parsed {
-    pub(crate) file: Option<JobFile>,
-    pub(crate) problems: Vec<Diagnostic>,
-    pub(crate) gaps: Gaps,
+tables! {
+    JOB = "a job" ["job" "description" "parameters" "restartable" "on_crash" "schedule" "steps"]
+        "job: NAME, steps: and a list of steps";
+    RESTART = "on_crash" ["restart"]
+        "on_crash: { restart: 3 }";
 }
 
 /// What could not be parsed, so that later checks do not report what only follows from that.
@@ -44,10 +38,11 @@ pub(crate) struct Gaps {
     pub(crate) steps: Vec<Option<String>>,
 }
 
-pub(crate) fn job(source: &Source, root: &Node) -> Parsed {
+/// A job as far as it could be parsed. It is complete if there are no problems.
+pub(crate) fn job(source: &Source, root: &Node) -> (Option<JobFile>, Gaps, Vec<Diagnostic>) {
     let mut reader = Reader { source, problems: Vec::new(), steps: 0, gaps: Gaps::default() };
     let file = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
-    Parsed { file, problems: reader.problems, gaps: reader.gaps }
+    (file, reader.gaps, reader.problems)
 }
 
 fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<JobFile> {
@@ -85,8 +80,6 @@ fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<Job
         source: reader.source.clone(),
     })
 }
-
-const RESTART: Table = Table { what: "on_crash", keys: &["restart"], example: "on_crash: { restart: 3 }" };
 
 /// `fail`, or `{ restart: LIMIT }`.
 fn on_crash(reader: &mut Reader<'_>, node: &Node) -> Option<OnCrash> {

@@ -14,6 +14,8 @@ pub struct Source {
     lines: Arc<[usize]>,
 }
 
+tidemill_domain::getters!(Source { &path: Path, &text: str });
+
 impl Source {
     /// Strips a byte order mark.
     pub(crate) fn new(path: impl Into<PathBuf>, text: &str) -> Self {
@@ -21,14 +23,6 @@ impl Source {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
         Self { path: path.into().into(), text: text.into(), lines }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
     }
 
     pub(crate) fn line(&self, number: usize) -> Option<&str> {

@@ -2,6 +2,7 @@
 //!
 //! In SQL, values are bound and never part of the text.
 
+use crate::diagnostic::BadText;
 use crate::model::Names;
 use tidemill_domain::item::Value;
 use tidemill_store::item::{Database, SqlQuery};
@@ -23,15 +24,6 @@ enum Part {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct TemplateError {
-    /// The problem and a fix.
-    pub message: String,
-    /// Offset in bytes.
-    pub offset: usize,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("${{{name}}} has no value; there are {known}")]
 pub struct NoValue {
     pub name: String,
@@ -47,36 +39,32 @@ impl Template {
     /// let names = Names::from([("date".to_owned(), "2026-11-15".into())]);
     /// assert_eq!(file.render(&names).unwrap(), "in/2026-11-15.csv");
     /// ```
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
-        let error = |message: String, offset: usize| TemplateError { message, offset };
+    pub fn parse(text: &str) -> Result<Self, BadText> {
         if text.len() > LENGTH_MAX {
-            return Err(error(format!("the text is longer than {LENGTH_MAX} bytes"), 0));
+            return Err(BadText::new(format!("the text is longer than {LENGTH_MAX} bytes"), 0));
         }
         let mut template = Self { parts: Vec::new(), names: Vec::new() };
         let mut literal = String::new();
         let mut at = 0;
         while let Some(found) = text[at..].find("${") {
             let start = at + found;
+            literal.push_str(&text[at..start]);
             if text[at..start].ends_with('$') {
-                literal.push_str(&text[at..start]);
                 literal.push('{');
                 at = start + 2;
                 continue;
             }
-            literal.push_str(&text[at..start]);
             let rest = &text[start + 2..];
             let Some(length) = rest.find('}') else {
-                return Err(error("${ has no } after it; write $${ for the text ${ itself".into(), start));
+                return Err(BadText::new("${ has no } after it; write $${ for the text ${ itself", start));
             };
             let name = &rest[..length];
             if !is_name(name) {
                 let shown: String = name.chars().take(40).collect();
-                return Err(error(
-                    format!(
-                        "{shown:?} is not a name; between ${{ and }} stand letters, digits, _, - and . only"
-                    ),
-                    start,
-                ));
+                let message = format!(
+                    "{shown:?} is not a name; between ${{ and }} stand letters, digits, _, - and . only"
+                );
+                return Err(BadText::new(message, start));
             }
             if !literal.is_empty() {
                 template.parts.push(Part::Text(std::mem::take(&mut literal)));
@@ -93,11 +81,11 @@ impl Template {
     }
 
     /// Parses SQL: names must be where a value can be bound, so not within quotes or a comment.
-    pub fn parse_sql(text: &str) -> Result<Self, TemplateError> {
+    pub fn parse_sql(text: &str) -> Result<Self, BadText> {
         let template = Self::parse(text)?;
         for (name, offset) in &template.names {
             if let Some(place) = sql::inside(text, *offset) {
-                return Err(TemplateError { message: place.refusal(name), offset: *offset });
+                return Err(BadText::new(place.refusal(name), *offset));
             }
         }
         Ok(template)

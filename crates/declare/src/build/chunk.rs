@@ -1,15 +1,16 @@
-//! Chunk steps, and the partitions that they are divided into.
+//! Chunk steps: how rows are processed, and the partitions that a step is divided into.
 
+use super::endpoint::order;
 use super::names::ParameterNames;
 use super::path::FilePath;
-use super::process::{Mapping, Process, RowProcessor};
-use super::{Builder, optional, write};
-use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile};
-use crate::parse::all;
+use super::{Builder, Built};
+use crate::expression::{Expression, Scope};
+use crate::model::{ChunkFile, Names, PartitionBy, PartitionsFile};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
-use tidemill_domain::item::{ErrorKind, Row};
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_engine::item::{BoxReader, BoxWriter};
 use tidemill_engine::job::{
     ChunkStep, ItemProcessor, Partition, PassThrough, RangePartitioner, Rejects, Step, StepScope,
@@ -26,26 +27,24 @@ const TABLE: &str = "table";
 type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
-    pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile, is_repeated: bool) -> Option<Step> {
-        let reader = self.reader(file);
-        let writer = self.writer(file);
-        let process = self.process(file);
-        let reject = file.skip.as_ref().and_then(|skip| skip.reject.as_ref());
-        let reject = optional(reject, |text| self.path(text, Some(file)))?;
-        let (reader, writer, mut process) = (reader?, writer?, process?);
-        process.project = write::order(file).map(Into::into);
+    pub(super) fn chunk(&self, name: &str, file: &ChunkFile, is_repeated: bool) -> Built<Step> {
+        let (reader, writer) = (self.reader(file)?, self.writer(file)?);
+        let process = self.process(file)?;
+        let reject = file.reject().map(|text| self.path(text, Some(file))).transpose()?;
         let declared = self.parameter_names();
-        let (names, of_processor) = (declared.clone(), declared.clone());
+        let names = declared.clone();
         let read =
             Step::chunk(name, file.size).reader_with(move |scope| reader(scope, &names.in_step(scope)));
         let names = declared.clone();
         let make_writer = move |scope: &StepScope| writer(scope, &names.in_step(scope));
         let step = if process.is_nothing() {
-            self.finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)?
+            finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)
         } else {
-            let make =
-                move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), of_processor.in_step(scope)));
-            self.finished(read.process_with(make).writer_with(make_writer), file, reject, declared)?
+            let names = declared.clone();
+            let make = move |scope: &StepScope| {
+                Ok(RowProcessor { process: process.clone(), parameters: names.in_step(scope) })
+            };
+            finished(read.process_with(make).writer_with(make_writer), file, reject, declared)
         };
         match &file.partitions {
             // The divided step and its partitions are repeated together.
@@ -53,62 +52,21 @@ impl Builder<'_> {
                 self.partitioned(step.allow_start_if_complete(), &partitions.value)
             }
             Some(partitions) => self.partitioned(step, &partitions.value),
-            None => Some(step),
+            None => Ok(step),
         }
     }
 
-    fn process(&mut self, file: &ChunkFile) -> Option<Process> {
-        let filter = optional(file.filter.as_ref(), |text| self.expression(text))?;
-        if file.map.is_empty() {
-            return Some(Process { filter, ..Process::default() });
-        }
+    fn process(&self, file: &ChunkFile) -> Built<Process> {
+        let filter = file.filter.as_ref().map(|text| self.expression(text)).transpose()?;
+        let expressions =
+            file.map.iter().map(|(_, text)| self.expression(text)).collect::<Built<Arc<[_]>>>()?;
         let columns = file.map.iter().map(|(column, _)| column.value.clone()).collect();
-        let expressions = all(file.map.iter().map(|(_, text)| self.expression(text)))?.into();
-        Some(Process { filter, map: Some(Mapping { columns, expressions }), project: None })
-    }
-
-    fn finished<P: ItemProcessor<Row, Output = Row>>(
-        &mut self,
-        mut step: RowStep<P>,
-        file: &ChunkFile,
-        reject: Option<FilePath>,
-        declared: ParameterNames,
-    ) -> Option<Step> {
-        let kinds = |on: &[At<ErrorKind>]| on.iter().map(|kind| kind.value.clone()).collect::<Vec<_>>();
-        if let Some(skip) = &file.skip {
-            step = match skip.on.is_empty() {
-                true => step.skip_all(skip.limit),
-                false => step.skip(kinds(&skip.on), skip.limit),
-            };
-        }
-        if let Some(retry) = &file.retry {
-            step = match retry.on.is_empty() {
-                true => step.retry_all(retry.limit),
-                false => step.retry(kinds(&retry.on), retry.limit),
-            };
-            if let Some(base) = retry.backoff {
-                let backoff = Backoff::new(base, 2.0, BACKOFF_CAP.max(base), BACKOFF_JITTER);
-                step =
-                    step.backoff(backoff.expect("the cap is not below the base, and the numbers are shares"));
-            }
-        }
-        if let Some(template) = reject {
-            let make = move |scope: &StepScope| {
-                let path = template.rendered(scope, &declared.in_step(scope))?;
-                let rejects =
-                    if path == TABLE { Rejects::table() } else { Rejects::file(own(&path, scope.step())) };
-                Ok(match &template.roots {
-                    Some(roots) => rejects.within(roots.clone()),
-                    None => rejects,
-                })
-            };
-            step = step.rejects_of(make, |row| row.to_json().to_string());
-        }
-        Some(step.threads(file.threads).build())
+        let map = (!file.map.is_empty()).then_some((columns, expressions));
+        Ok(Process { filter, map, project: order(file).map(Into::into) })
     }
 
     /// The worker keeps the name of the step; partitions add their key to it.
-    fn partitioned(&mut self, worker: Step, file: &PartitionsFile) -> Option<Step> {
+    fn partitioned(&self, worker: Step, file: &PartitionsFile) -> Built<Step> {
         let name = worker.name().to_owned();
         let mut divided = match &file.by {
             PartitionBy::File { pattern } => {
@@ -137,8 +95,42 @@ impl Builder<'_> {
         if let Some(concurrency) = file.concurrency {
             divided = divided.concurrency(concurrency);
         }
-        Some(if file.is_local { divided.local() } else { divided }.build())
+        Ok(if file.is_local { divided.local() } else { divided }.build())
     }
+}
+
+fn finished<P: ItemProcessor<Row, Output = Row>>(
+    mut step: RowStep<P>,
+    file: &ChunkFile,
+    reject: Option<FilePath>,
+    declared: ParameterNames,
+) -> Step {
+    if let Some(skip) = &file.skip {
+        step = match skip.on.is_empty() {
+            true => step.skip_all(skip.limit),
+            false => step.skip(skip.on.clone(), skip.limit),
+        };
+    }
+    if let Some(retry) = &file.retry {
+        step = match retry.on.is_empty() {
+            true => step.retry_all(retry.limit),
+            false => step.retry(retry.on.clone(), retry.limit),
+        };
+        if let Some(base) = retry.backoff {
+            let backoff = Backoff::new(base, 2.0, BACKOFF_CAP.max(base), BACKOFF_JITTER);
+            step = step.backoff(backoff.expect("the cap is not below the base, and the numbers are shares"));
+        }
+    }
+    if let Some(template) = reject {
+        let make = move |scope: &StepScope| {
+            let path = template.rendered(scope, &declared.in_step(scope))?;
+            let rejects =
+                if path == TABLE { Rejects::table() } else { Rejects::file(own(&path, scope.step())) };
+            Ok(template.limit(rejects, Rejects::within))
+        };
+        step = step.rejects_of(make, |row| row.to_json().to_string());
+    }
+    step.threads(file.threads).build()
 }
 
 /// Partitions run concurrently, so each has its own file, with the key of the partition before the extension.
@@ -149,5 +141,54 @@ fn own(path: &str, step: &str) -> PathBuf {
     match path.extension() {
         Some(ending) => path.with_file_name(format!("{stem}-{key}.{}", ending.to_string_lossy())),
         None => path.with_file_name(format!("{stem}-{key}")),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    filter: Option<Arc<Expression>>,
+    /// Columns and their expressions.
+    map: Option<(Arc<[String]>, Arc<[Arc<Expression>]>)>,
+    /// Exactly these columns, in this order.
+    project: Option<Arc<[String]>>,
+}
+
+impl Process {
+    fn is_nothing(&self) -> bool {
+        self.filter.is_none() && self.map.is_none() && self.project.is_none()
+    }
+}
+
+#[derive(Debug)]
+struct RowProcessor {
+    process: Process,
+    parameters: Names,
+}
+
+impl ItemProcessor<Row> for RowProcessor {
+    type Output = Row;
+
+    async fn process(&mut self, row: &Row) -> Result<Option<Row>, ItemError> {
+        let Process { filter, map, project } = &self.process;
+        let scope = Scope { row: Some(row), parameters: &self.parameters, others: &Names::new() };
+        if let Some(filter) = filter
+            && !filter.is_true(&scope)?
+        {
+            return Ok(None);
+        }
+        let mapped = match map {
+            Some((columns, expressions)) => {
+                let values = columns.iter().zip(expressions.iter()).map(|(column, expression)| {
+                    expression.value(&scope).map_err(|error| {
+                        ItemError::new(ErrorKind::PROCESS, format!("column {column:?}: {}", error.message()))
+                    })
+                });
+                Row::new(columns.clone(), values.collect::<Result<_, _>>()?)
+            }
+            None => row.clone(),
+        };
+        let Some(columns) = project else { return Ok(Some(mapped)) };
+        let values = columns.iter().map(|column| mapped.value(column).cloned());
+        Ok(Some(Row::new(columns.clone(), values.collect::<Result<_, _>>()?)))
     }
 }

@@ -1,35 +1,32 @@
-//! Steps that run a program, a Spark application, or SQL statements.
+//! Steps that run a program, a Spark application, SQL statements, or the job of another file.
 
-use super::names::{hinted, rendered};
+use super::names::{ParameterNames, hinted, rendered};
 use super::path::{FilePath, argument};
-use super::{Builder, optional};
-use crate::model::{At, CommandFile, SparkFile, SqlFile};
-use crate::parse::all;
+use super::{Builder, Built, DEPTH_MAX};
+use crate::model::{At, CommandFile, JobCall, SparkFile, SqlFile};
 use crate::template::Template;
 use std::path::PathBuf;
-use tidemill_domain::item::{ErrorKind, ItemError};
-use tidemill_domain::job::ExitStatus;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::{ExitStatus, JobParameter, JobParameters};
 use tidemill_engine::item::RootsError;
 use tidemill_engine::item::sql::Database;
-use tidemill_engine::job::{CommandExit, CommandSpec, SparkSpec, SqlStatements, Step};
+use tidemill_engine::job::{CommandExit, CommandSpec, SparkSpec, SqlStatements, Step, StepScope};
 
 impl Builder<'_> {
-    pub(super) fn command(&mut self, name: &str, file: &CommandFile) -> Option<Step> {
-        // A command without words was refused when the file was read.
-        let (program, arguments) = file.words.split_first()?;
+    pub(super) fn command(&self, name: &str, file: &CommandFile) -> Built<Step> {
+        let (program, arguments) = file.words.split_first().expect("the parser refuses an empty list");
         let (program, arguments) = (self.path(program, None)?, self.templates(arguments)?);
-        let (env, is_cleared, pass) =
-            (self.named_templates(&file.env.set)?, file.env.is_cleared, file.env.pass.clone());
-        let folder = optional(file.folder.as_ref(), |text| self.path(text, None))?;
-        let (declared, specs) = (self.parameter_names(), self.specs());
-        let (timeout, exit_codes) = (file.timeout, file.exit_codes.clone());
-        Some(Step::command(name, move |scope| {
+        let env = self.named_templates(&file.env.set)?;
+        let folder = file.folder.as_ref().map(|text| self.path(text, None)).transpose()?;
+        let (declared, specs, file) = (self.parameter_names(), self.file.specs(), file.clone());
+        Ok(Step::command(name, move |scope| {
             let names = declared.in_step(scope);
-            let mut command = CommandSpec::new(program.rendered(scope, &names)?).env_pass(&pass);
+            let mut command = CommandSpec::new(program.rendered(scope, &names)?).env_pass(&file.env.pass);
             for word in &arguments {
                 command = command.arg(argument(word, scope, &names, &specs)?);
             }
-            if is_cleared {
+            if file.env.is_cleared {
                 command = command.env_clear();
             }
             for (variable, text) in &env {
@@ -38,23 +35,22 @@ impl Builder<'_> {
             if let Some(folder) = &folder {
                 command = command.folder(working_folder(folder, folder.rendered(scope, &names)?)?);
             }
-            if let Some(timeout) = timeout {
+            if let Some(timeout) = file.timeout {
                 command = command.timeout(timeout);
             }
-            for (number, code) in &exit_codes {
+            for (number, code) in &file.exit_codes {
                 command = command.exit_code(*number, meaning(code));
             }
             Ok(command)
         }))
     }
 
-    pub(super) fn spark(&mut self, name: &str, file: &SparkFile) -> Option<Step> {
+    pub(super) fn spark(&self, name: &str, file: &SparkFile) -> Built<Step> {
         let app = self.path(&file.app, None)?;
-        let args = self.templates(&file.args)?;
-        let conf = self.named_templates(&file.conf)?;
-        let master = optional(file.master.as_ref(), |text| self.template(text))?;
-        let (declared, specs, timeout) = (self.parameter_names(), self.specs(), file.timeout);
-        Some(Step::spark(name, move |scope| {
+        let (args, conf) = (self.templates(&file.args)?, self.named_templates(&file.conf)?);
+        let master = file.master.as_ref().map(|text| self.template(text)).transpose()?;
+        let (declared, specs, timeout) = (self.parameter_names(), self.file.specs(), file.timeout);
+        Ok(Step::spark(name, move |scope| {
             let names = declared.in_step(scope);
             let word = |text: &Template| argument(text, scope, &names, &specs);
             let args: Vec<String> = args.iter().map(word).collect::<Result<_, _>>()?;
@@ -72,16 +68,16 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn sql(&mut self, name: &str, file: &SqlFile) -> Option<Step> {
-        let statements = all(file.statements.iter().map(|text| self.sql_template(text)))?;
+    pub(super) fn sql(&self, name: &str, file: &SqlFile) -> Built<Step> {
+        let statements = file.statements.iter().map(|text| self.parsed(text, Template::parse_sql));
+        let statements = statements.collect::<Built<Vec<_>>>()?;
         let connection = self.connection(file.connection.as_ref())?;
         let declared = self.parameter_names();
-        Some(Step::sql(name, move |scope| {
+        Ok(Step::sql(name, move |scope| {
             let names = declared.in_step(scope);
             let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
             let bound = statements.iter().map(|statement| hinted(statement, scope).bind(&names, &database));
-            let bound: Vec<_> =
-                bound.collect::<Result<_, _>>().map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
+            let bound: Vec<_> = bound.collect::<Result<_, _>>().map_err(ItemError::fatal)?;
             let statements = SqlStatements::new(bound);
             Ok(match &connection {
                 Some(database) => statements.on(database.clone()),
@@ -90,19 +86,31 @@ impl Builder<'_> {
         }))
     }
 
-    fn templates(&mut self, texts: &[At<String>]) -> Option<Vec<Template>> {
-        all(texts.iter().map(|text| self.template(text)))
+    pub(super) fn job_step(&self, name: &str, call: &JobCall) -> Built<Step> {
+        let Some(inner) = self.building.jobs.iter().find(|file| file.name.value == call.job.value) else {
+            let what = format!("there is no job {:?} in this folder", call.job.value);
+            let fix = "name a job of another file of the same folder";
+            return Err(self.refusal(call.job.place, what, fix));
+        };
+        if self.depth >= DEPTH_MAX {
+            let what = format!("jobs run jobs more than {DEPTH_MAX} deep");
+            return Err(self.refusal(call.job.place, what, "look whether a job runs itself"));
+        }
+        let job = Builder { file: inner, depth: self.depth + 1, ..*self }.job()?;
+        let given = call.parameters.as_ref().map(|texts| self.named_templates(texts)).transpose()?;
+        let (declared, specs) = (self.parameter_names(), inner.specs());
+        Ok(Step::job(name, job, move |scope| parameters(scope, &declared, given.as_deref(), &specs)))
     }
 
-    pub(super) fn named_templates<'t>(
-        &mut self,
+    fn templates(&self, texts: &[At<String>]) -> Built<Vec<Template>> {
+        texts.iter().map(|text| self.template(text)).collect()
+    }
+
+    fn named_templates<'t>(
+        &self,
         texts: impl IntoIterator<Item = (&'t String, &'t At<String>)>,
-    ) -> Option<Vec<(String, Template)>> {
-        let mut read = Vec::new();
-        for (name, text) in texts {
-            read.push((name.clone(), self.template(text)?));
-        }
-        Some(read)
+    ) -> Built<Vec<(String, Template)>> {
+        texts.into_iter().map(|(name, text)| Ok((name.clone(), self.template(text)?))).collect()
     }
 }
 
@@ -120,4 +128,36 @@ fn meaning(code: &str) -> CommandExit {
         true => CommandExit::failed(code),
         false => CommandExit::completed(code),
     }
+}
+
+/// The given parameters, or those of the same name.
+fn parameters(
+    scope: &StepScope,
+    declared: &ParameterNames,
+    given: Option<&[(String, Template)]>,
+    specs: &[ParameterSpec],
+) -> Result<JobParameters, ItemError> {
+    let mut parameters = JobParameters::new();
+    let Some(given) = given else {
+        // A job that declares no parameters accepts any.
+        let is_taken = |name: &str| specs.is_empty() || specs.iter().any(|spec| spec.name == name);
+        for (name, parameter) in scope.parameters().iter().filter(|(name, _)| is_taken(name)) {
+            parameters.insert(name, parameter.clone()).map_err(ItemError::fatal)?;
+        }
+        return Ok(parameters);
+    };
+    let names = declared.in_step(scope);
+    for (name, template) in given {
+        let text = rendered(template, &names)?;
+        let spec = specs.iter().find(|spec| spec.name == *name);
+        let value = match spec {
+            Some(spec) => spec.kind.read(&text).map_err(|error| {
+                ItemError::fatal(format!("the parameter {name:?} of the inner job: {error}"))
+            })?,
+            None => text.into(),
+        };
+        let is_identifying = spec.is_none_or(|spec| spec.is_identifying);
+        parameters.insert(name, JobParameter { value, is_identifying }).map_err(ItemError::fatal)?;
+    }
+    Ok(parameters)
 }

@@ -1,11 +1,12 @@
 //! The values of `${name}` and `parameters.name` while a step runs.
 
-use super::Builder;
+use super::{Builder, Built};
+use crate::diagnostic::BadText;
 use crate::expression::Expression;
 use crate::model::{At, Names};
 use crate::template::Template;
 use std::sync::Arc;
-use tidemill_domain::item::{ErrorKind, ItemError, Value};
+use tidemill_domain::item::{ItemError, Value};
 use tidemill_domain::job::{JobParameters, ParameterValue};
 use tidemill_engine::job::StepScope;
 use tidemill_store::item::Database;
@@ -15,10 +16,6 @@ use tidemill_store::item::Database;
 pub(super) struct ParameterNames(Arc<[String]>);
 
 impl ParameterNames {
-    pub(super) fn of(names: impl IntoIterator<Item = String>) -> Self {
-        Self(names.into_iter().collect())
-    }
-
     pub(super) fn values(&self, parameters: &JobParameters) -> Names {
         let missing = self.0.iter().map(|name| (name.clone(), Value::Null));
         let given = parameters.iter().map(|(name, parameter)| (name.to_owned(), value(&parameter.value)));
@@ -65,44 +62,43 @@ fn value(parameter: &ParameterValue) -> Value {
 }
 
 pub(super) fn rendered(template: &Template, names: &Names) -> Result<String, ItemError> {
-    template.render(names).map_err(|error| ItemError::of(ErrorKind::FATAL, error))
+    template.render(names).map_err(ItemError::fatal)
 }
 
 impl Builder<'_> {
-    pub(super) fn template(&mut self, text: &At<String>) -> Option<Template> {
-        let read = Template::parse(&text.value);
-        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the text")).ok()
+    pub(super) fn parameter_names(&self) -> ParameterNames {
+        ParameterNames(self.file.parameters.iter().map(|declared| declared.value.spec.name.clone()).collect())
     }
 
-    pub(super) fn sql_template(&mut self, text: &At<String>) -> Option<Template> {
-        let read = Template::parse_sql(&text.value);
-        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the text")).ok()
+    pub(super) fn template(&self, text: &At<String>) -> Built<Template> {
+        self.parsed(text, Template::parse)
     }
 
-    pub(super) fn expression(&mut self, text: &At<String>) -> Option<Arc<Expression>> {
-        let read = Expression::parse(&text.value).map(Arc::new);
-        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the expression"))
-            .ok()
+    pub(super) fn expression(&self, text: &At<String>) -> Built<Arc<Expression>> {
+        self.parsed(text, Expression::parse).map(Arc::new)
     }
 
-    fn unreadable(&mut self, text: &At<String>, offset: usize, message: String, fix: &str) {
-        let place = self.file.source.inside(text.place, &text.value, offset);
-        self.refuse(place, message, fix);
+    pub(super) fn parsed<T>(
+        &self,
+        text: &At<String>,
+        parse: impl Fn(&str) -> Result<T, BadText>,
+    ) -> Built<T> {
+        parse(&text.value).map_err(|bad| {
+            let place = self.file.source.inside(text.place, &text.value, bad.offset);
+            self.refusal(place, bad.message, "correct the text")
+        })
     }
 
-    /// A configured connection; an inner none is the job's own database.
-    pub(super) fn connection(&mut self, name: Option<&At<String>>) -> Option<Option<Database>> {
-        let Some(name) = name else { return Some(None) };
-        match self.building.connections.get(&name.value) {
-            Some(database) => Some(Some(database.clone())),
-            None => {
-                let known: Vec<&str> = self.building.connections.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-                let what = format!("there is no connection {:?}; there are {known}", name.value);
-                let fix = format!("add [connections.{}] with its url to the configuration", name.value);
-                self.refuse(name.place, what, fix);
-                None
-            }
-        }
+    /// A configured connection; none is the job's own database.
+    pub(super) fn connection(&self, name: Option<&At<String>>) -> Built<Option<Database>> {
+        let Some(name) = name else { return Ok(None) };
+        let connections = self.building.connections;
+        connections.get(&name.value).cloned().map(Some).ok_or_else(|| {
+            let known: Vec<&str> = connections.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            let what = format!("there is no connection {:?}; there are {known}", name.value);
+            let fix = format!("add [connections.{}] with its url to the configuration", name.value);
+            self.refusal(name.place, what, fix)
+        })
     }
 }

@@ -1,13 +1,12 @@
 //! Paths of files: which values they may contain, and where the files may be.
 
-use super::Builder;
 use super::names::rendered;
+use super::{Builder, Built};
 use crate::model::{At, ChunkFile, Names, PartitionBy};
 use crate::template::Template;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::item::ItemError;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_engine::item::Roots;
@@ -28,13 +27,13 @@ pub enum Reach {
 #[derive(Clone, Debug)]
 pub(super) struct FilePath {
     template: Template,
-    specs: Arc<[ParameterSpec]>,
+    specs: Vec<ParameterSpec>,
     pub(super) roots: Option<Roots>,
 }
 
 impl Builder<'_> {
     /// `chunk` tells how the step is divided.
-    pub(super) fn path(&mut self, text: &At<String>, chunk: Option<&ChunkFile>) -> Option<FilePath> {
+    pub(super) fn path(&self, text: &At<String>, chunk: Option<&ChunkFile>) -> Built<FilePath> {
         let template = self.template(text)?;
         let by = chunk.and_then(|chunk| chunk.partitions.as_ref()).map(|partitions| &partitions.value.by);
         let pattern = match by {
@@ -42,11 +41,7 @@ impl Builder<'_> {
             _ => None,
         };
         let roots = self.roots(&template, pattern.as_ref());
-        Some(FilePath { template, specs: self.specs(), roots })
-    }
-
-    pub(super) fn specs(&self) -> Arc<[ParameterSpec]> {
-        self.file.specs().into()
+        Ok(FilePath { template, specs: self.file.specs(), roots })
     }
 
     fn roots(&self, template: &Template, pattern: Option<&Template>) -> Option<Roots> {
@@ -80,6 +75,14 @@ impl FilePath {
         rendered(&self.template, names)
     }
 
+    /// Keeps a reader or writer within the roots.
+    pub(super) fn limit<T>(&self, of: T, within: impl FnOnce(T, Roots) -> T) -> T {
+        match &self.roots {
+            Some(roots) => within(of, roots.clone()),
+            None => of,
+        }
+    }
+
     /// The roots, if parameters are part of the path.
     pub(super) fn roots_of_values(&self) -> Option<&Roots> {
         self.roots.as_ref().filter(|_| !self.template.names().is_empty())
@@ -108,7 +111,7 @@ fn accepted<'n>(
             && let Err(refusal) = spec.accepted.check(&parameter.value)
         {
             let text = format!("the parameter {name:?} {refusal}");
-            return Err(ItemError::new(ErrorKind::FATAL, text).coded(Code::BadJobParameters));
+            return Err(ItemError::fatal(text).coded(Code::BadJobParameters));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Checker, Neighbours, all_steps};
 use crate::diagnostic::{Diagnostic, did_you_mean};
-use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
+use crate::model::{At, JobCall, JobFile, Work};
 use crate::template::Template;
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ impl Checker<'_> {
     }
 
     fn unknown_job(&mut self, call: &JobCall, jobs: &[&JobFile]) {
-        let others: Vec<&str> = jobs.iter().map(|job| job.name.value.as_str()).collect();
-        let others: Vec<&str> = others.into_iter().filter(|name| *name != self.file.name.value).collect();
+        let others = jobs.iter().map(|job| job.name.value.as_str());
+        let others: Vec<&str> = others.filter(|name| *name != self.file.name.value).collect();
         let fix = did_you_mean(&call.job.value, others.iter().copied(), || {
             format!("put a file with `job: {}` into the same folder", call.job.value)
         });
@@ -89,7 +89,7 @@ impl Checker<'_> {
 
     /// Checks a parameter of the call.
     fn passed(&mut self, name: &str, text: &At<String>, called: &JobFile) {
-        let Some(wanted) = find(called, name) else {
+        let Some(wanted) = called.parameter(name) else {
             let known: Vec<&str> = called.parameters.iter().map(|p| p.value.spec.name.as_str()).collect();
             // A job that declares no parameters accepts any.
             if known.is_empty() {
@@ -101,8 +101,7 @@ impl Checker<'_> {
             self.wrong(text, what, fix).why = Some(format!("it has {}", known.join(", ")));
             return;
         };
-        let is_fixed = Template::parse(&text.value).is_ok_and(|template| template.names().is_empty());
-        if !is_fixed {
+        if !Template::parse(&text.value).is_ok_and(|template| template.names().is_empty()) {
             return;
         }
         let parameter = format!("the parameter {name:?} of the job {:?}", called.name.value);
@@ -141,10 +140,10 @@ impl Checker<'_> {
     /// A call without parameters passes on those of the same name.
     fn passed_on(&mut self, call: &JobCall, called: &JobFile) {
         let file = self.file;
-        self.left_out(call, called, |name| find(file, name).is_some());
+        self.left_out(call, called, |name| file.parameter(name).is_some());
         for wanted in &called.parameters {
             let wanted = &wanted.value.spec;
-            if let Some(own) = find(file, &wanted.name)
+            if let Some(own) = file.parameter(&wanted.name)
                 && own.spec.kind != wanted.kind
             {
                 let what = format!(
@@ -160,15 +159,7 @@ impl Checker<'_> {
     }
 }
 
-fn find<'a>(file: &'a JobFile, name: &str) -> Option<&'a ParameterFile> {
-    file.parameters.iter().map(|parameter| &parameter.value).find(|parameter| parameter.spec.name == name)
-}
-
 fn calls(file: &JobFile) -> Vec<&JobCall> {
     let steps = all_steps(&file.steps).into_iter();
-    let calls = steps.filter_map(|step| match &step.work {
-        Work::Job(call) => Some(call),
-        _ => None,
-    });
-    calls.collect()
+    steps.filter_map(|step| if let Work::Job(call) = &step.work { Some(call) } else { None }).collect()
 }

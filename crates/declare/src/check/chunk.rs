@@ -1,12 +1,12 @@
 //! Chunk steps: known columns, distinct files, distinct partitions.
 
+use super::Checker;
 use super::reference::partition_names;
-use super::{Checker, plain_path};
 use crate::diagnostic::did_you_mean;
-use crate::model::{At, ChunkFile, CsvFile, PartitionBy, ReadFile, WriteFile, WriteMode};
+use crate::model::{At, ChunkFile, PartitionBy, ReadFile, WriteFile, WriteMode};
 use crate::template::Template;
+use std::path::{Component, Path};
 use tidemill_domain::job::flow::matches;
-use tidemill_kafka::reader::record::COLUMNS;
 
 /// The connection of the table that gives the ranges.
 pub(super) fn range_connection(chunk: &ChunkFile) -> Option<&At<String>> {
@@ -38,36 +38,24 @@ impl Checker<'_> {
 
     /// Checks that the written columns are known.
     fn columns(&mut self, chunk: &ChunkFile) {
-        let mapped: Vec<&str> = chunk.map.iter().map(|(column, _)| column.value.as_str()).collect();
-        let read: Vec<&str> = match &chunk.read.value {
-            ReadFile::Csv(csv) => csv.columns.iter().map(String::as_str).collect(),
-            ReadFile::Kafka(_) => COLUMNS.to_vec(),
-            ReadFile::JsonLines { .. } | ReadFile::Sql { .. } => Vec::new(),
-        };
-        let made = if mapped.is_empty() { read } else { mapped };
+        let made = chunk.columns();
+        let made: Vec<&str> = made.iter().map(String::as_str).collect();
         match &chunk.write.value {
             WriteFile::Sql { table, mode, columns, .. } => {
                 self.fixed(table, "a table");
-                let named: Vec<&str> = columns.iter().map(|column| column.value.as_str()).collect();
                 self.unknown_columns(table, columns, &made);
+                let named: Vec<&str> = columns.iter().map(|column| column.value.as_str()).collect();
                 let written = if named.is_empty() { &made } else { &named };
                 if written.is_empty() {
                     let fix = "add columns: [id, name] to sql, or process: { map: … }";
                     self.wrong(table, UNKNOWN_COLUMNS, fix);
-                }
-                if let WriteMode::Upsert(keys) = mode
-                    && !written.is_empty()
-                {
+                } else if let WriteMode::Upsert(keys) = mode {
                     self.upsert_keys(keys, written);
                 }
             }
             WriteFile::Csv(csv) => {
-                let named: Vec<At<String>> = csv
-                    .columns
-                    .iter()
-                    .map(|name| At { value: name.clone(), place: csv.path.place })
-                    .collect();
-                self.unknown_columns(&csv.path, &named, &made);
+                let named = csv.columns.iter().map(|name| At { value: name.clone(), place: csv.path.place });
+                self.unknown_columns(&csv.path, &named.collect::<Vec<_>>(), &made);
                 if csv.columns.is_empty() && made.is_empty() {
                     let fix = "add columns: [id, name] to csv, or process: { map: … }";
                     self.wrong(&csv.path, UNKNOWN_COLUMNS, fix);
@@ -116,16 +104,8 @@ impl Checker<'_> {
     }
 
     fn files(&mut self, chunk: &ChunkFile) {
-        let read = match &chunk.read.value {
-            ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => Some(path),
-            ReadFile::Sql { .. } | ReadFile::Kafka(_) => None,
-        };
-        let written = match &chunk.write.value {
-            WriteFile::Csv(CsvFile { path, .. }) | WriteFile::JsonLines { path } => Some(path),
-            WriteFile::Sql { .. } | WriteFile::Outbox(_) => None,
-        };
-        let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
-        let reject = reject.filter(|reject| reject.value != "table");
+        let (read, written) = (chunk.read.value.path(), chunk.write.value.path());
+        let reject = chunk.reject().filter(|reject| reject.value != "table");
         for (one, other, what) in [
             (read, written, "the step writes the file that it reads"),
             (read, reject, "the step puts what it skips into the file that it reads"),
@@ -148,11 +128,11 @@ impl Checker<'_> {
             self.fixed(table, "a table");
         }
         let source = match &chunk.read.value {
-            ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => path,
-            ReadFile::Sql { query, .. } => query,
-            // Reported elsewhere: a topic cannot be divided.
-            ReadFile::Kafka(_) => return,
+            ReadFile::Sql { query, .. } => Some(query),
+            file => file.path(),
         };
+        // Reported elsewhere: a topic cannot be divided.
+        let Some(source) = source else { return };
         let names = |text: &At<String>| match Template::parse(&text.value) {
             Ok(template) => template.names().iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(),
             // Reported elsewhere.
@@ -162,14 +142,12 @@ impl Checker<'_> {
         if own.iter().any(|name| !used.iter().any(|used| used == name)) {
             let what = "every partition would read the same items";
             let fix = match own {
-                ["file"] => "write \"${file}\" as the path".to_owned(),
-                _ => {
-                    "limit the query to the range: where id between ${range.from} and ${range.to}".to_owned()
-                }
+                ["file"] => "write \"${file}\" as the path",
+                _ => "limit the query to the range: where id between ${range.from} and ${range.to}",
             };
             self.wrong(source, what, fix).why = Some(format!("its text does not have {}", marked(own)));
         }
-        if let WriteFile::Csv(CsvFile { path, .. }) | WriteFile::JsonLines { path } = &chunk.write.value {
+        if let Some(path) = chunk.write.value.path() {
             let used = names(path);
             if own.iter().all(|name| !used.iter().any(|used| used == name)) {
                 let what = "all partitions would write the same file";
@@ -186,12 +164,13 @@ fn marked(names: &[&str]) -> String {
     names.iter().map(|name| format!("${{{name}}}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// The first path may be a pattern.
+/// The first path may be a pattern, in which `*` stays within one part of the path.
 fn is_same(one: &str, other: &str) -> bool {
-    let (one, other) = (plain_path(one), plain_path(other));
-    let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
-    let (one, other) = (parts(&one), parts(&other));
-    // In a pattern `*` stays within one part of the path.
+    let parts = |path| -> Vec<String> {
+        let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+        parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
+    };
+    let (one, other) = (parts(one), parts(other));
     one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| one == other || matches(one, other))
 }
 

@@ -23,9 +23,8 @@ impl Checker<'_> {
 
     fn beginning(&mut self, file: &KafkaFile) {
         let Some(from) = &file.from else { return };
-        let is_every_run = file.is_every_run.as_ref().map(|every_run| every_run.value);
         if from.value.contains("${") {
-            if is_every_run.is_none() {
+            if file.is_every_run.is_none() {
                 let what = "`from` has another value in each instance, and `every_run` is missing";
                 let fix = "write every_run: true to begin there in every instance, or every_run: false to begin there \
                            once and go on where the instance before ended";
@@ -38,7 +37,7 @@ impl Checker<'_> {
                 let fix = "write from: earliest, from: latest, or from: 2026-11-15T00:00:00Z";
                 self.wrong(from, bad.to_string(), fix);
             }
-            Ok(From::Latest) if is_every_run == Some(true) => {
+            Ok(From::Latest) if file.is_every_run == Some(true) => {
                 let what = "every run would begin where it ends, and read nothing";
                 let why = "a run ends where the topic ends when it begins".to_owned();
                 self.wrong(from, what, "take every_run out: then only the first run reads nothing").why =

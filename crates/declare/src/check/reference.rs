@@ -1,15 +1,14 @@
 //! Checks the names that texts and expressions refer to.
 
 use super::{Checker, all_steps};
-use crate::diagnostic::excerpt;
+use crate::diagnostic::{BadText, excerpt};
 use crate::expression::Expression;
 use crate::model::{
-    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile,
+    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work,
 };
 use crate::template::Template;
 use std::collections::BTreeSet;
 use tidemill_domain::nearest::nearest;
-use tidemill_kafka::reader::record::COLUMNS;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -23,56 +22,49 @@ enum Kind {
 }
 
 /// The texts of a step that may contain `${name}`, and the names they may use besides parameters.
-fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
+fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, Vec<&'static str>)> {
     let of = |kind: Kind| move |text| (text, kind, &[][..]);
-    let plain = of(Kind::Plain);
-    match &step.work {
+    let texts: Vec<(_, _, &[&str])> = match &step.work {
         Work::Chunk(chunk) => chunk_texts(chunk),
         Work::Command(command) => {
-            let program = command.words.iter().take(1).map(of(Kind::Path));
+            let program = command.words.iter().take(1).chain(&command.folder).map(of(Kind::Path));
             let arguments = command.words.iter().skip(1).map(of(Kind::Argument));
-            let env = command.env.set.values().map(plain);
-            program.chain(arguments).chain(env).chain(command.folder.iter().map(of(Kind::Path))).collect()
+            program.chain(arguments).chain(command.env.set.values().map(of(Kind::Plain))).collect()
         }
-        Work::Sql(sql) => sql.statements.iter().map(|text| (text, Kind::Sql, &[][..])).collect(),
+        Work::Sql(sql) => sql.statements.iter().map(of(Kind::Sql)).collect(),
         Work::Spark(spark) => {
             let app = std::iter::once(of(Kind::Path)(&spark.app));
             let arguments = spark.args.iter().chain(&spark.master).map(of(Kind::Argument));
-            app.chain(arguments).chain(spark.conf.values().map(plain)).collect()
+            app.chain(arguments).chain(spark.conf.values().map(of(Kind::Plain))).collect()
         }
-        Work::Job(call) => call.parameters.iter().flat_map(|given| given.values()).map(plain).collect(),
+        Work::Job(call) => call.parameters.iter().flatten().map(|(_, text)| of(Kind::Plain)(text)).collect(),
         Work::Flow(_) | Work::Split(_) | Work::Decide(_) => Vec::new(),
-    }
+    };
+    texts.into_iter().map(|(text, kind, own)| (text, kind, [own, granted_names(step)].concat())).collect()
 }
 
 fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
-    let own = partition_names(chunk);
     let mut texts = Vec::new();
-    if let Some(partitions) = &chunk.partitions
-        && let PartitionBy::File { pattern } = &partitions.value.by
+    if let Some(At { value: PartitionsFile { by: PartitionBy::File { pattern }, .. }, .. }) =
+        &chunk.partitions
     {
         texts.push((pattern, Kind::Path, &[][..]));
     }
+    let own = partition_names(chunk);
+    let files = [chunk.read.value.path(), chunk.write.value.path(), chunk.reject()];
+    texts.extend(files.into_iter().flatten().map(|path| (path, Kind::Path, own)));
     match &chunk.read.value {
-        ReadFile::Csv(csv) => texts.push((&csv.path, Kind::Path, own)),
-        ReadFile::JsonLines { path } => texts.push((path, Kind::Path, own)),
         ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
         ReadFile::Kafka(file) => {
             texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
         }
-    }
-    match &chunk.write.value {
-        WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Path, own)),
-        WriteFile::JsonLines { path } => texts.push((path, Kind::Path, own)),
-        WriteFile::Sql { .. } | WriteFile::Outbox(_) => {}
+        ReadFile::Csv(_) | ReadFile::JsonLines { .. } => {}
     }
     if let Some(events) = chunk.events() {
         texts.extend(
             [&events.topic, &events.aggregate_type, &events.event_type].map(|text| (text, Kind::Plain, own)),
         );
     }
-    let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
-    texts.extend(reject.map(|text| (text, Kind::Path, own)));
     texts
 }
 
@@ -82,7 +74,7 @@ pub(crate) fn mark(file: &mut JobFile) {
     for step in all_steps(&file.steps) {
         for (text, kind, own) in texts(step) {
             let Ok(template) = Template::parse(&text.value) else { continue };
-            let is_own = |name: &&str| own.iter().chain(granted_names(step)).any(|own| own == name);
+            let is_own = |name: &&str| own.contains(name);
             let all = template.names().iter().map(|(name, _)| name.as_str());
             match kind {
                 Kind::Path => in_paths.extend(all.filter(|name| !is_own(name)).map(str::to_owned)),
@@ -121,7 +113,7 @@ fn granted_names(step: &StepFile) -> &'static [&'static str] {
     }
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     /// A partition count that a pool grants needs a pool.
     pub(super) fn granted(&mut self, step: &StepFile) {
         if let Work::Chunk(chunk) = &step.work
@@ -137,36 +129,23 @@ impl Checker<'_> {
 
     pub(super) fn references(&mut self, step: &StepFile) {
         for (text, kind, own) in texts(step) {
-            self.text(text, kind, &[own, granted_names(step)].concat());
+            self.text(text, kind, &own);
         }
         match &step.work {
-            Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], None),
+            Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], &[]),
             Work::Chunk(chunk) => {
-                let of_topics = COLUMNS.map(str::to_owned);
-                let columns = match &chunk.read.value {
-                    ReadFile::Csv(csv) if !csv.columns.is_empty() => Some(csv.columns.as_slice()),
-                    ReadFile::Kafka(_) => Some(of_topics.as_slice()),
-                    _ => None,
-                };
-                self.event_expressions(chunk, columns);
-                for expression in
-                    chunk.filter.iter().chain(chunk.map.iter().map(|(_, expression)| expression))
-                {
-                    self.expression(expression, &["row", "parameters"], columns);
+                let read = chunk.read.value.columns();
+                for expression in chunk.filter.iter().chain(chunk.map.iter().map(|(_, text)| text)) {
+                    self.expression(expression, &["row", "parameters"], &read);
+                }
+                // Events are made of what is written: the columns of `map`, if there is one.
+                let Some(events) = chunk.events() else { return };
+                let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);
+                for expression in of_items.chain(events.headers.iter().map(|(_, text)| text)) {
+                    self.expression(expression, &["row", "parameters"], &chunk.columns());
                 }
             }
             _ => {}
-        }
-    }
-
-    /// Events are made of what is written: the columns of `map`, if there is one.
-    fn event_expressions(&mut self, chunk: &ChunkFile, read: Option<&[String]>) {
-        let Some(events) = chunk.events() else { return };
-        let mapped: Vec<String> = chunk.map.iter().map(|(column, _)| column.value.clone()).collect();
-        let columns = if mapped.is_empty() { read } else { Some(mapped.as_slice()) };
-        let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);
-        for expression in of_items.chain(events.headers.iter().map(|(_, expression)| expression)) {
-            self.expression(expression, &["row", "parameters"], columns);
         }
     }
 
@@ -175,10 +154,9 @@ impl Checker<'_> {
         for (text, _, own) in texts(step) {
             let Ok(template) = Template::parse(&text.value) else { continue };
             for (name, offset) in template.names() {
-                let declared = self.file.parameters.iter().find(|declared| declared.value.spec.name == *name);
-                let has_default = declared.is_some_and(|declared| declared.value.default.is_some());
-                let is_own = own.iter().chain(granted_names(step)).any(|own| own == name);
-                if is_own || has_default || is_given(name) {
+                let has_default =
+                    self.file.parameter(name).is_some_and(|declared| declared.default.is_some());
+                if own.contains(&name.as_str()) || has_default || is_given(name) {
                     continue;
                 }
                 let what = format!("the parameter {name:?} is needed here, and was not given");
@@ -188,8 +166,8 @@ impl Checker<'_> {
         }
     }
 
-    fn declared(&self) -> Vec<&str> {
-        self.file.parameters.iter().map(|declared| declared.value.spec.name.as_str()).collect()
+    fn declared(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.file.parameters.iter().map(|declared| declared.value.spec.name.as_str())
     }
 
     fn text(&mut self, text: &At<String>, kind: Kind, own: &[&str]) {
@@ -198,57 +176,50 @@ impl Checker<'_> {
             Kind::Sql => Template::parse_sql(&text.value),
         };
         let template = match read {
-            Ok(template) => template,
-            Err(error) => {
-                let (what, fix) = halves(&error.message, "correct what stands from here on");
-                self.wrong_inside(text, error.offset, 2, format!("this text cannot be used: {what}"), fix);
-                return;
-            }
+            Ok(template) if !self.gaps.has_unknown_parameters => template,
+            Ok(_) => return,
+            Err(bad) => return self.bad(text, &bad, ("text", 2), "correct what stands from here on"),
         };
-        if self.gaps.has_unknown_parameters {
-            return;
-        }
-        let file = self.file;
-        for (name, offset) in template.names() {
-            let mut known: Vec<&str> = own.to_vec();
-            known.extend(file.parameters.iter().map(|declared| declared.value.spec.name.as_str()));
-            if known.contains(&name.as_str()) {
-                continue;
-            }
+        let known: Vec<&str> = own.iter().copied().chain(self.declared()).collect();
+        for (name, offset) in template.names().iter().filter(|(name, _)| !known.contains(&name.as_str())) {
             let what = format!("${{{name}}} names no parameter");
             let fix = missing(name, &known);
             self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix).why = listed(&known);
         }
     }
 
-    fn expression(&mut self, text: &At<String>, allowed: &[&str], columns: Option<&[String]>) {
+    /// `columns` are those of `row`; none if they are not known.
+    fn expression(&mut self, text: &At<String>, allowed: &[&str], columns: &[String]) {
         let expression = match Expression::parse(&text.value) {
             Ok(expression) => expression,
-            Err(error) => {
-                let (what, fix) =
-                    halves(&error.message, "correct the expression; it is CEL, such as row.amount != ''");
-                let what = format!("this expression cannot be used: {what}");
-                self.wrong_inside(text, error.offset, 1, what, fix);
-                return;
+            Err(bad) => {
+                let fix = "correct the expression; it is CEL, such as row.amount != ''";
+                return self.bad(text, &bad, ("expression", 1), fix);
             }
         };
-        for variable in expression.variables() {
+        for (variable, offset) in expression.variables() {
             if !allowed.contains(&variable.as_str()) {
-                self.variable(text, &expression, &variable, allowed);
+                self.variable(text, (variable, *offset), allowed);
             }
         }
         if !self.gaps.has_unknown_parameters {
-            let parameters = self.declared().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            let parameters: Vec<&str> = self.declared().collect();
             self.fields(text, &expression, "parameters", "parameter", &parameters);
         }
-        if let Some(columns) = columns {
-            self.fields(text, &expression, "row", "column", columns);
+        if !columns.is_empty() {
+            let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+            self.fields(text, &expression, "row", "column", &columns);
         }
     }
 
-    fn variable(&mut self, text: &At<String>, expression: &Expression, variable: &str, allowed: &[&str]) {
-        let offset = expression.offset_of(variable).unwrap_or_default();
-        let is_parameter = self.declared().contains(&variable);
+    /// A text that cannot be parsed. The message has the fix behind its last semicolon.
+    fn bad(&mut self, text: &At<String>, bad: &BadText, (noun, chars): (&str, usize), otherwise: &str) {
+        let (what, fix) = bad.message.rsplit_once("; ").unwrap_or((&bad.message, otherwise));
+        self.wrong_inside(text, bad.offset, chars, format!("this {noun} cannot be used: {what}"), fix);
+    }
+
+    fn variable(&mut self, text: &At<String>, (variable, offset): (&str, usize), allowed: &[&str]) {
+        let is_parameter = self.declared().any(|name| name == variable);
         let fix = match (nearest(variable, allowed.iter().copied()), variable) {
             (_, "row") => "a decision has no row; use parameters, context or last".to_owned(),
             _ if is_parameter => format!("write parameters.{variable}"),
@@ -267,15 +238,15 @@ impl Checker<'_> {
     }
 
     /// Fields of a variable whose fields are all known.
-    fn fields(&mut self, text: &At<String>, expression: &Expression, of: &str, noun: &str, known: &[String]) {
+    fn fields(&mut self, text: &At<String>, expression: &Expression, of: &str, noun: &str, known: &[&str]) {
         for (name, offset) in expression.fields(of) {
             // `parameters.run.id` parses as the field `run`, and the parameter is called `run.id`.
-            let is_beginning =
-                |known: &String| known.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'));
-            if known.contains(&name) || known.iter().any(is_beginning) {
+            let is_known = |known: &&str| {
+                known.strip_prefix(&*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            if known.iter().any(is_known) {
                 continue;
             }
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let fix = match nearest(&name, known.iter().copied()) {
                 Some(near) => format!("did you mean {of}.{near}?"),
                 None if noun == "parameter" => {
@@ -284,7 +255,7 @@ impl Checker<'_> {
                 None => "correct the name, or add it to columns".to_owned(),
             };
             let what = format!("there is no {noun} {:?}", excerpt(&name));
-            self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed(&known);
+            self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed(known);
         }
     }
 }
@@ -307,13 +278,8 @@ fn missing(name: &str, known: &[&str]) -> String {
 }
 
 fn listed(known: &[&str]) -> Option<String> {
-    match known {
-        [] => Some("the job declares no parameters".to_owned()),
-        _ => Some(format!("there are {}", known.join(", "))),
-    }
-}
-
-/// Splits a message into problem and fix.
-fn halves<'m>(message: &'m str, otherwise: &'m str) -> (&'m str, &'m str) {
-    message.rsplit_once("; ").unwrap_or((message, otherwise))
+    Some(match known {
+        [] => "the job declares no parameters".to_owned(),
+        _ => format!("there are {}", known.join(", ")),
+    })
 }

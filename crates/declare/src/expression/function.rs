@@ -7,6 +7,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError};
 use jiff::civil::Date;
 use sha2::{Digest, Sha256};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock};
 use tidemill_domain::nearest::nearest;
 
@@ -14,14 +15,14 @@ const TEXT_MAX: usize = 1024 * 1024;
 
 const LIST_MAX: usize = 4096;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
     pub name: &'static str,
     pub usage: &'static str,
     pub purpose: &'static str,
     form: Form,
     /// Minimum and maximum number of arguments, including the one before the dot.
-    arguments: (usize, usize),
+    arguments: RangeInclusive<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ macro_rules! functions {
             usage: $usage,
             purpose: $purpose,
             form: Form::$form,
-            arguments: ($least, $most),
+            arguments: $least..=$most,
         },)+]
     };
 }
@@ -91,22 +92,25 @@ pub const FUNCTIONS: &[Function] = functions! {
     "filter" Macro 3..=3 "list.filter(x, condition)" "the elements for which the condition holds";
 };
 
-/// Names that are types, not variables.
-pub(super) const TYPES: &[&str] = &[
-    "bool",
-    "bytes",
-    "double",
-    "duration",
-    "google",
-    "int",
-    "list",
-    "map",
-    "null_type",
-    "string",
-    "timestamp",
-    "type",
-    "uint",
-];
+/// Whether it names a type, not a variable.
+pub(super) fn is_type(name: &str) -> bool {
+    matches!(
+        name,
+        "bool"
+            | "bytes"
+            | "double"
+            | "duration"
+            | "google"
+            | "int"
+            | "list"
+            | "map"
+            | "null_type"
+            | "string"
+            | "timestamp"
+            | "type"
+            | "uint"
+    )
+}
 
 pub(super) fn check(call: &CallExpr) -> Result<(), String> {
     let name = call.func_name.as_str();
@@ -116,14 +120,13 @@ pub(super) fn check(call: &CallExpr) -> Result<(), String> {
         return Err(format!("there is no function {name}{nearest}"));
     };
     let given = call.args.len() + usize::from(call.target.is_some());
-    let (least, most) = function.arguments;
     let is_form = match function.form {
         Form::Plain => call.target.is_none(),
         Form::Member => call.target.is_some(),
         Form::Either => true,
         Form::Macro => false,
     };
-    if is_form && (least..=most).contains(&given) {
+    if is_form && function.arguments.contains(&given) {
         return Ok(());
     }
     Err(format!("{name} is called as `{}`", function.usage))
@@ -156,9 +159,9 @@ const OURS: &[(&str, usize, Run)] = &[
     ("date", 1, date),
     ("date", 2, date_by_format),
     ("coalesce", 2, coalesce),
-    ("upper", 1, upper),
-    ("lower", 1, lower),
-    ("trim", 1, trim),
+    ("upper", 1, |given| Ok(owned(text("upper", &given[0])?.to_uppercase()))),
+    ("lower", 1, |given| Ok(owned(text("lower", &given[0])?.to_lowercase()))),
+    ("trim", 1, |given| Ok(owned(text("trim", &given[0])?.trim().to_owned()))),
     ("replace", 3, replace),
     ("split", 2, split),
     ("sha256", 1, sha256),
@@ -183,14 +186,13 @@ fn decimal<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
 
 fn date<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     if let Some(instant) = arguments[0].downcast_ref::<CelTimestamp>() {
-        let day = instant.inner().naive_utc().date();
-        return Ok(owned(day.to_string()));
+        return Ok(owned(instant.inner().naive_utc().date().to_string()));
     }
     let text = text("date", &arguments[0])?;
-    let day: Date = text
-        .parse()
-        .map_err(|_| failed("date", &format!("{:?} is not a day such as 2026-11-15", shown(text))))?;
-    Ok(owned(day.to_string()))
+    match text.parse::<Date>() {
+        Ok(day) => Ok(owned(day.to_string())),
+        Err(_) => Err(failed("date", &format!("{:?} is not a day such as 2026-11-15", shown(text)))),
+    }
 }
 
 fn date_by_format<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
@@ -204,18 +206,6 @@ fn date_by_format<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
 fn coalesce<'b, 'v>(mut arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let index = usize::from(arguments[0].downcast_ref::<CelNull>().is_some());
     Ok(arguments.swap_remove(index))
-}
-
-fn upper<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    Ok(owned(text("upper", &arguments[0])?.to_uppercase()))
-}
-
-fn lower<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    Ok(owned(text("lower", &arguments[0])?.to_lowercase()))
-}
-
-fn trim<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    Ok(owned(text("trim", &arguments[0])?.trim().to_owned()))
 }
 
 fn replace<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {

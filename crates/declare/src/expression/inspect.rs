@@ -1,7 +1,7 @@
 //! The names that an expression uses, and its limits.
 
-use super::ExpressionError;
 use super::function;
+use crate::diagnostic::BadText;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 /// Nesting depth. Evaluation takes about 15 KiB of stack per level.
@@ -27,7 +27,7 @@ pub(super) struct Field {
 }
 
 /// Refuses more than `max` open brackets before parsing, which is recursive.
-pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
+pub(super) fn nesting(text: &str, max: usize) -> Result<(), BadText> {
     let mut open = 0_usize;
     let mut quote = None;
     let mut is_escaped = false;
@@ -41,10 +41,7 @@ pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
             (None, b'(' | b'[' | b'{') => {
                 open += 1;
                 if open > max {
-                    return Err(ExpressionError::new(
-                        format!("more than {max} brackets are open at once"),
-                        offset,
-                    ));
+                    return Err(BadText::new(format!("more than {max} brackets are open at once"), offset));
                 }
             }
             (None, b')' | b']' | b'}') => open = open.saturating_sub(1),
@@ -54,7 +51,7 @@ pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<UsedNames, ExpressionError> {
+pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<UsedNames, BadText> {
     let mut inspector =
         Inspector { text, program, bound: Vec::new(), loops: 0, nested: 0, found: UsedNames::default() };
     inspector.part(program.expression(), 0)?;
@@ -71,13 +68,13 @@ struct Inspector<'a> {
     found: UsedNames,
 }
 
-type Visit = Result<(), ExpressionError>;
+type Visit = Result<(), BadText>;
 
 impl<'a> Inspector<'a> {
     fn part(&mut self, part: &'a IdedExpr, depth: usize) -> Visit {
         if depth > DEPTH_MAX {
             let message = format!("the expression has more than {DEPTH_MAX} parts within parts; divide it");
-            return Err(ExpressionError::new(message, self.offset(part)));
+            return Err(BadText::new(message, self.offset(part)));
         }
         let depth = depth + 1;
         match &part.expr {
@@ -94,22 +91,18 @@ impl<'a> Inspector<'a> {
             }
             Expr::Call(call) => self.call(part, call, depth),
             Expr::List(list) => list.elements.iter().try_for_each(|element| self.part(element, depth)),
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.entry(&entry.expr, depth)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::StructField(field) => self.part(&field.value, depth),
+                EntryExpr::MapEntry(entry) => {
+                    self.part(&entry.key, depth)?;
+                    self.part(&entry.value, depth)
+                }
+            }),
             Expr::Struct(literal) => {
                 let message = format!("there is no type {}", literal.type_name);
-                Err(ExpressionError::new(message, self.offset(part)))
+                Err(BadText::new(message, self.offset(part)))
             }
             Expr::Comprehension(comprehension) => self.comprehension(part, comprehension, depth),
-        }
-    }
-
-    fn entry(&mut self, entry: &'a EntryExpr, depth: usize) -> Visit {
-        match entry {
-            EntryExpr::StructField(field) => self.part(&field.value, depth),
-            EntryExpr::MapEntry(entry) => {
-                self.part(&entry.key, depth)?;
-                self.part(&entry.value, depth)
-            }
         }
     }
 
@@ -121,7 +114,7 @@ impl<'a> Inspector<'a> {
                 let before = before.trim_end();
                 before.strip_suffix(call.func_name.as_str()).map_or(bracket, str::len)
             });
-            function::check(call).map_err(|message| ExpressionError::new(message, offset))?;
+            function::check(call).map_err(|message| BadText::new(message, offset))?;
         }
         if let ("_[_]", [of, index]) = (call.func_name.as_str(), call.args.as_slice())
             && let Expr::Literal(LiteralValue::String(name)) = &index.expr
@@ -142,7 +135,7 @@ impl<'a> Inspector<'a> {
                 "at most {LOOPS_MAX} of all, exists, map and filter may stand in one expression, \
                  {LOOPS_NESTED_MAX} of them one within the other"
             );
-            return Err(ExpressionError::new(message, self.offset(part)));
+            return Err(BadText::new(message, self.offset(part)));
         }
         self.nested -= 1;
         self.part(&of.iter_range, depth)?;
@@ -165,7 +158,7 @@ impl<'a> Inspector<'a> {
 
     fn variable(&mut self, name: &str, offset: usize) {
         let is_known = self.found.variables.iter().any(|(known, _)| known == name);
-        if !is_known && !self.is_bound(name) && !function::TYPES.contains(&name) {
+        if !is_known && !self.is_bound(name) && !function::is_type(name) {
             self.found.variables.push((name.to_owned(), offset));
         }
     }

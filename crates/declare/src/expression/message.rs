@@ -1,17 +1,17 @@
 //! Parse errors of the cel crate, in words for people.
 
-use super::ExpressionError;
+use crate::diagnostic::BadText;
 use cel::ParseErrors;
 
 /// The first error, which usually causes the others.
-pub(super) fn of(text: &str, errors: &ParseErrors) -> ExpressionError {
+pub(super) fn of(text: &str, errors: &ParseErrors) -> BadText {
     // Errors about incomplete parts follow from syntax errors, but may come before them.
     let about_text = errors.errors.iter().find(|error| error.msg.starts_with("Syntax error: "));
     let Some(error) = about_text.or(errors.errors.first()) else {
-        return ExpressionError::new("it is not an expression", 0);
+        return BadText::new("it is not an expression", 0);
     };
     let offset = offset(text, error.pos);
-    ExpressionError::new(words(&error.msg, text, offset), offset)
+    BadText::new(words(&error.msg, text, offset), offset)
 }
 
 /// Line and column as an offset in bytes.

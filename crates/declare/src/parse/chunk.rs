@@ -1,6 +1,6 @@
 //! Chunk steps.
 
-use super::{Fields, Reader, Table, Truth, all};
+use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
 use std::time::Duration;
@@ -24,31 +24,21 @@ const COLUMNS_MAX: usize = 1600;
 /// Longest pause before the first retry; later ones grow from there.
 const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 
-const PARTITIONS: Table = Table {
-    what: "partitions",
-    keys: &["by", "pattern", "column", "table", "count", "connection", "concurrency", "local"],
-    example: "partitions: { by: file, pattern: \"in/*.csv\" }",
-};
+tables! {
+    PARTITIONS = "partitions" ["by" "pattern" "column" "table" "count" "connection" "concurrency" "local"]
+        "partitions: { by: file, pattern: \"in/*.csv\" }";
+    PROCESS = "process" ["filter" "map"]
+        "process: { filter: \"row.amount != ''\", map: { id: \"int(row.id)\" } }";
+    SKIP = "skip" ["limit" "on" "reject"]
+        "skip: { limit: 10, on: [parse, process], reject: \"rejects.csv\" }";
+    RETRY = "retry" ["limit" "on" "backoff"]
+        "retry: { limit: 3, on: [transient], backoff: 1s }";
+    // Used only for missing keys; the step knows all keys.
+    CHUNK = "a chunk step" []
+        "read: { csv: { path: \"in.csv\" } } and write: { sql: { table: t } }";
+}
 
 const RANGE_EXAMPLE: &str = "partitions: { by: range, table: orders, column: id, count: 8 }";
-
-const PROCESS: Table = Table {
-    what: "process",
-    keys: &["filter", "map"],
-    example: "process: { filter: \"row.amount != ''\", map: { id: \"int(row.id)\" } }",
-};
-
-const SKIP: Table = Table {
-    what: "skip",
-    keys: &["limit", "on", "reject"],
-    example: "skip: { limit: 10, on: [parse, process], reject: \"rejects.csv\" }",
-};
-
-const RETRY: Table = Table {
-    what: "retry",
-    keys: &["limit", "on", "backoff"],
-    example: "retry: { limit: 3, on: [transient], backoff: 1s }",
-};
 
 /// The kinds of errors of the readers, expressions and writers of a job file.
 const KINDS: [ErrorKind; 8] = [
@@ -93,22 +83,20 @@ impl Reader<'_> {
     fn partitions(&mut self, node: &Node) -> Option<At<PartitionsFile>> {
         let fields = self.table(node, "partitions", PARTITIONS)?;
         let by = self.required(&fields, "by");
-        let by = by.and_then(|node| self.word(node, "by", &[("file", By::File), ("range", By::Range)]));
+        let by = by.and_then(|node| self.word(node, "by", &[("file", "file"), ("range", "range")]));
         let concurrency = self.number_of(&fields, "concurrency", 1..=CONCURRENCY_MAX);
         let is_local = self.truth_of(&fields, "local", Truth::No);
         let by = match by? {
-            By::File => {
+            "file" => {
                 self.refuse_of_other(&fields, "file", &["column", "table", "count", "connection"]);
-                let pattern = self.required_text(&fields, "pattern");
-                PartitionBy::File { pattern: pattern? }
+                PartitionBy::File { pattern: self.required_text(&fields, "pattern")? }
             }
-            By::Range => {
+            _ => {
                 self.refuse_of_other(&fields, "range", &["pattern"]);
                 let fields = Fields { table: Table { example: RANGE_EXAMPLE, ..PARTITIONS }, ..fields };
                 let column = self.required_text(&fields, "column");
                 let table = self.range_table(&fields);
-                let count = self.required(&fields, "count");
-                let count = count.and_then(|node| self.range_count(node));
+                let count = self.required(&fields, "count").and_then(|node| self.range_count(node));
                 let connection = self.text_of(&fields, "connection");
                 PartitionBy::Range { column: column?, table: table?, count: count?, connection }
             }
@@ -183,13 +171,11 @@ impl Reader<'_> {
 
     fn retry(&mut self, node: &Node) -> Option<RetryFile> {
         let fields = self.table(node, "retry", RETRY)?;
-        let limit = self.required(&fields, "limit");
-        let limit = limit.and_then(|node| self.attempts(node));
+        let limit = self.required(&fields, "limit").and_then(|node| self.attempts(node));
         let on = fields.get("on").map_or(Some(Vec::new()), |node| self.kinds(node, "tried again"));
         let bounds = Duration::from_millis(1)..=BACKOFF_MAX;
-        let backoff =
-            fields.get("backoff").map_or(Some(None), |node| self.duration(node, "backoff", bounds).map(Some));
-        Some(RetryFile { limit: limit?, on: on?, backoff: backoff? })
+        let backoff = fields.get("backoff").and_then(|node| self.duration(node, "backoff", bounds));
+        Some(RetryFile { limit: limit?, on: on?, backoff })
     }
 
     fn attempts(&mut self, node: &Node) -> Option<u32> {
@@ -201,7 +187,7 @@ impl Reader<'_> {
         self.number(node, "limit", 2..=1000)
     }
 
-    fn kinds(&mut self, node: &Node, verb: &str) -> Option<Vec<At<ErrorKind>>> {
+    fn kinds(&mut self, node: &Node, verb: &str) -> Option<Vec<ErrorKind>> {
         let items = self.items(node, "on")?;
         if items.is_empty() {
             let all = KINDS.iter().map(ErrorKind::as_str).collect::<Vec<_>>().join(", ");
@@ -209,28 +195,15 @@ impl Reader<'_> {
             self.wrong(node, "on names no kind of error", fix);
             return None;
         }
-        let words: Vec<(&str, &ErrorKind)> = KINDS.iter().map(|kind| (kind.as_str(), kind)).collect();
+        let words: Vec<(&str, ErrorKind)> = KINDS.iter().map(|kind| (kind.as_str(), kind.clone())).collect();
         all(items.iter().map(|item| {
             let kind = self.word(item, "a kind of error", &words)?;
-            if *kind == ErrorKind::FATAL {
+            if kind == ErrorKind::FATAL {
                 let fix = "take fatal out; take on out for all kinds but this";
                 self.wrong(item, format!("a fatal error is never {verb}"), fix);
                 return None;
             }
-            Some(At { value: kind.clone(), place: item.place })
+            Some(kind)
         }))
     }
-}
-
-/// Used only for missing keys; the step knows all keys.
-const CHUNK: Table = Table {
-    what: "a chunk step",
-    keys: &[],
-    example: "read: { csv: { path: \"in.csv\" } } and write: { sql: { table: t } }",
-};
-
-#[derive(Clone, Copy)]
-enum By {
-    File,
-    Range,
 }

@@ -1,60 +1,37 @@
 //! Sources and destinations: CSV, JSON lines, SQL, Kafka, and the outbox.
 
-use super::{Fields, Reader, Table, all};
+use super::{Fields, Reader, Table, all, tables};
 use crate::document::{Content, Node};
 use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, WriteFile, WriteMode};
 use crate::parse::scalar::{Truth, shown};
 use std::time::Duration;
+use tidemill_engine::item::Encoding;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
-const READ: Table = Table {
-    what: "read",
-    keys: &["csv", "jsonl", "sql", "kafka"],
-    example: "read: { csv: { path: \"in.csv\" } }, or with jsonl, sql or kafka",
-};
-
-const WRITE: Table = Table {
-    what: "write",
-    keys: &["sql", "csv", "jsonl", "outbox"],
-    example: "write: { sql: { table: t, mode: insert } }, or with csv, jsonl or outbox",
-};
-
-const CSV: Table = Table {
-    what: "csv",
-    keys: &["path", "delimiter", "header", "columns", "encoding"],
-    example: "csv: { path: \"in.csv\" }",
-};
-
-const JSON_LINES: Table = Table { what: "jsonl", keys: &["path"], example: "jsonl: { path: \"in.jsonl\" }" };
-
-const QUERY: Table = Table {
-    what: "sql to read",
-    keys: &["query", "key", "connection", "page"],
-    example: "sql: { query: \"select id, name from t\", key: id }",
-};
-
-const TABLE: Table = Table {
-    what: "sql to write",
-    keys: &["table", "mode", "key", "columns"],
-    example: "sql: { table: t, mode: copy }",
-};
-
-const KAFKA: Table = Table {
-    what: "kafka",
-    keys: &["topic", "from", "every_run", "isolation", "format", "key", "timeout"],
-    example: "kafka: { topic: orders }",
-};
+tables! {
+    READ = "read" ["csv" "jsonl" "sql" "kafka"]
+        "read: { csv: { path: \"in.csv\" } }, or with jsonl, sql or kafka";
+    WRITE = "write" ["sql" "csv" "jsonl" "outbox"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, jsonl or outbox";
+    CSV = "csv" ["path" "delimiter" "header" "columns" "encoding"]
+        "csv: { path: \"in.csv\" }";
+    JSON_LINES = "jsonl" ["path"]
+        "jsonl: { path: \"in.jsonl\" }";
+    QUERY = "sql to read" ["query" "key" "connection" "page"]
+        "sql: { query: \"select id, name from t\", key: id }";
+    TABLE = "sql to write" ["table" "mode" "key" "columns"]
+        "sql: { table: t, mode: copy }";
+    KAFKA = "kafka" ["topic" "from" "every_run" "isolation" "format" "key" "timeout"]
+        "kafka: { topic: orders }";
+    OUTBOX = "outbox" ["topic" "aggregate_type" "aggregate_id" "event_type" "payload" "headers"]
+        "outbox: { topic: orders, aggregate_type: order, aggregate_id: \"row.id\", event_type: order.loaded }";
+}
 
 const FORMATS: [(&str, Format); 3] =
     [("json", Format::Json), ("text", Format::Text), ("bytes", Format::Bytes)];
 
-const OUTBOX: Table = Table {
-    what: "outbox",
-    keys: &["topic", "aggregate_type", "aggregate_id", "event_type", "payload", "headers"],
-    example: "outbox: { topic: orders, aggregate_type: order, aggregate_id: \"row.id\", event_type: order.loaded }",
-};
-
-const ENCODINGS: [(&str, &str); 3] = [("utf-8", "utf-8"), ("euc-kr", "euc-kr"), ("cp949", "euc-kr")];
+const ENCODINGS: [(&str, Encoding); 3] =
+    [("utf-8", Encoding::Utf8), ("euc-kr", Encoding::EucKr), ("cp949", Encoding::EucKr)];
 
 impl Reader<'_> {
     pub(super) fn read(&mut self, node: &Node) -> Option<At<ReadFile>> {
@@ -135,7 +112,7 @@ impl Reader<'_> {
         let delimiter = fields.get("delimiter").map_or(Some(b','), |node| self.delimiter(node));
         let has_headers = self.truth_of(&fields, "header", Truth::Yes);
         let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
-        let encoding = fields.get("encoding").map_or(Some(None), |node| self.encoding(node).map(Some));
+        let encoding = fields.get("encoding").map_or(Some(Encoding::Utf8), |node| self.encoding(node));
         let columns = columns?.into_iter().map(|column| column.value).collect();
         Some(CsvFile { path: path?, delimiter: delimiter?, has_headers, columns, encoding: encoding? })
     }
@@ -159,14 +136,13 @@ impl Reader<'_> {
         found
     }
 
-    fn encoding(&mut self, node: &Node) -> Option<At<String>> {
-        let known = match &node.content {
-            Content::Scalar(text) => ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase()),
-            _ => None,
-        };
-        let meant =
-            known.map_or_else(|| self.word(node, "encoding", &ENCODINGS), |(_, meant)| Some(*meant))?;
-        Some(At { value: meant.to_owned(), place: node.place })
+    fn encoding(&mut self, node: &Node) -> Option<Encoding> {
+        if let Content::Scalar(text) = &node.content
+            && let Some((_, meant)) = ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase())
+        {
+            return Some(*meant);
+        }
+        self.word(node, "encoding", &ENCODINGS)
     }
 
     fn query(&mut self, node: &Node) -> Option<ReadFile> {
@@ -175,7 +151,8 @@ impl Reader<'_> {
         let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
         let connection = self.text_of(&fields, "connection");
         let page = self.number_of(&fields, "page", 1..=100_000);
-        Some(ReadFile::Sql { query: query?, key: key?, connection, page })
+        let key = key?.into_iter().map(|column| column.value).collect();
+        Some(ReadFile::Sql { query: query?, key, connection, page })
     }
 
     fn rows(&mut self, node: &Node) -> Option<WriteFile> {
@@ -191,36 +168,28 @@ impl Reader<'_> {
             }
         }
         let table = self.required_text(&fields, "table");
-        let mode = fields.get("mode").map_or(Some(Mode::Insert), |node| {
-            self.word(
-                node,
-                "mode",
-                &[("copy", Mode::Copy), ("insert", Mode::Insert), ("upsert", Mode::Upsert)],
-            )
-        });
+        let modes = [
+            ("copy", WriteMode::Copy),
+            ("insert", WriteMode::Insert),
+            ("upsert", WriteMode::Upsert(Vec::new())),
+        ];
+        let mode = fields.get("mode").map_or(Some(WriteMode::Insert), |node| self.word(node, "mode", &modes));
         let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
         let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
-        let (mode, key) = (mode?, key?);
-        if mode != Mode::Upsert
-            && let Some(at) = fields.key("key")
-        {
-            let what = "only mode: upsert has a key";
-            self.wrong_key(at, what, None, "write mode: upsert, or take key out");
-        }
-        let mode = match mode {
-            Mode::Copy => WriteMode::Copy,
-            Mode::Insert => WriteMode::Insert,
-            Mode::Upsert if key.is_empty() => {
-                if fields.key("key").is_none()
-                    && let Some(node) = fields.get("mode")
-                {
-                    let what = "mode: upsert needs the key by which a row is found again";
-                    self.wrong(node, what, "add key: with the columns of a unique index, such as key: id");
-                }
+        let (mut mode, key) = (mode?, key?);
+        match (&mut mode, fields.key("key"), fields.get("mode")) {
+            (WriteMode::Upsert(columns), Some(_), _) => *columns = key,
+            (WriteMode::Upsert(_), None, Some(node)) => {
+                let what = "mode: upsert needs the key by which a row is found again";
+                self.wrong(node, what, "add key: with the columns of a unique index, such as key: id");
                 return None;
             }
-            Mode::Upsert => WriteMode::Upsert(key),
-        };
+            (_, Some(at), _) => {
+                let what = "only mode: upsert has a key";
+                self.wrong_key(at, what, None, "write mode: upsert, or take key out");
+            }
+            _ => {}
+        }
         Some(WriteFile::Sql { table: table?, mode, columns: columns?, events: None })
     }
 
@@ -228,10 +197,7 @@ impl Reader<'_> {
         let fields = self.table(node, "kafka", KAFKA)?;
         let topic = self.required_text(&fields, "topic");
         let from = self.text_of(&fields, "from");
-        let is_every_run = fields.get("every_run").map(|node| {
-            let value = self.truth_of(&fields, "every_run", Truth::No);
-            At { value, place: node.place }
-        });
+        let is_every_run = fields.key("every_run").map(|_| self.truth_of(&fields, "every_run", Truth::No));
         let isolations = Isolation::ALL.map(|isolation| (isolation.as_str(), isolation));
         let isolation = fields
             .get("isolation")
@@ -278,11 +244,4 @@ fn rows_and_events(node: &Node) -> Option<(&Node, &Node)> {
     let Content::Map(entries) = &node.content else { return None };
     let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value);
     if entries.len() == 2 { of("sql").zip(of("outbox")) } else { None }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Copy,
-    Insert,
-    Upsert,
 }

@@ -6,6 +6,15 @@ use crate::document::{Content, Key, Node};
 use crate::model::{At, Place};
 use crate::parse::Gaps;
 
+/// Declares tables: their name in messages, their keys, and an example.
+macro_rules! tables {
+    ($($name:ident = $what:literal [$($key:literal)*] $example:literal;)+) => {$(
+        const $name: Table = Table { what: $what, keys: &[$($key),*], example: $example };
+    )+};
+}
+
+pub(super) use tables;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     /// For messages: `a parameter`.

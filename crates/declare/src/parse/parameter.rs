@@ -1,15 +1,14 @@
 //! The parameters that a job declares.
 
-use super::{Fields, Reader, Table, Truth, all};
+use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Key, Node};
 use crate::model::{Allowance, At, ParameterFile};
 use tidemill_domain::job::parameter::{Accepted, ParameterSpec, ParameterType, Pattern};
 
-const PARAMETER: Table = Table {
-    what: "a parameter",
-    keys: &["type", "required", "identifying", "default", "one_of", "pattern", "allow", "description"],
-    example: "{ type: date, required: true }",
-};
+tables! {
+    PARAMETER = "a parameter" ["type" "required" "identifying" "default" "one_of" "pattern" "allow" "description"]
+        "{ type: date, required: true }";
+}
 
 /// Our types, and common other names for them.
 const OTHER_WORDS: [(&str, &[&str]); 4] = [

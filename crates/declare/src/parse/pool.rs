@@ -1,6 +1,6 @@
 //! The pool units of a step.
 
-use super::{Fields, Reader, Table};
+use super::{Fields, Reader, Table, tables};
 use crate::diagnostic::excerpt;
 use crate::document::{Content, Node};
 use crate::model::At;
@@ -10,11 +10,10 @@ use tidemill_domain::hint::Hint;
 use tidemill_domain::job::pool::{BadPoolUse, PoolUse};
 use tidemill_domain::pool::{Class, PoolName};
 
-const POOL: Table = Table {
-    what: "pool",
-    keys: &["name", "units", "min", "sessions", "class", "hint", "wait"],
-    example: "pool: adw, or pool: { name: adw, units: 16, min: 4 }",
-};
+tables! {
+    POOL = "pool" ["name" "units" "min" "sessions" "class" "hint" "wait"]
+        "pool: adw, or pool: { name: adw, units: 16, min: 4 }";
+}
 
 const UNITS_MAX: u64 = 1_000_000;
 

@@ -6,8 +6,7 @@ use crate::document::{Content, Node};
 use crate::model::At;
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use tidemill_domain::duration;
-use tidemill_domain::duration::BadDuration;
+use tidemill_domain::duration::{self, BadDuration};
 
 impl Reader<'_> {
     pub(super) fn number<N: TryFrom<u64>>(
@@ -62,10 +61,10 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn word<T: Copy>(&mut self, node: &Node, name: &str, words: &[(&str, T)]) -> Option<T> {
+    pub(super) fn word<T: Clone>(&mut self, node: &Node, name: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(node, name)?.value;
         if let Some((_, meant)) = words.iter().find(|(word, _)| *word == text) {
-            return Some(*meant);
+            return Some(meant.clone());
         }
         let known = words.iter().map(|(word, _)| *word);
         let all = known.clone().collect::<Vec<_>>().join(", ");

@@ -1,17 +1,16 @@
 //! The schedule of a job.
 
-use super::{Reader, Table};
+use super::{Reader, Table, tables};
 use crate::document::Node;
 use crate::model::{At, Place, ScheduleFile};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::schedule::Schedule;
 
-const SCHEDULE: Table = Table {
-    what: "a schedule",
-    keys: &["cron", "zone", "windows", "outside", "missed", "overlap", "grace", "parameters"],
-    example: "schedule: { cron: \"0 2 * * *\", zone: Asia/Seoul }",
-};
+tables! {
+    SCHEDULE = "a schedule" ["cron" "zone" "windows" "outside" "missed" "overlap" "grace" "parameters"]
+        "schedule: { cron: \"0 2 * * *\", zone: Asia/Seoul }";
+}
 
 /// Maximum lateness before a tick counts as missed.
 const GRACE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

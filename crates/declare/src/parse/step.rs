@@ -1,6 +1,6 @@
 //! Steps: their kind, and the keys of that kind.
 
-use super::{Fields, Reader, Table, Truth, all};
+use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
 use std::collections::BTreeMap;
@@ -46,11 +46,12 @@ const STEP: Table = Table {
     example: "- name: load, and below it chunk, command, sql, spark, job, flow, split or decide",
 };
 
-const SPARK: Table = Table {
-    what: "spark",
-    keys: &["app", "args", "master", "conf", "timeout"],
-    example: "spark: { app: \"job.py\", args: [\"${date}\"] }",
-};
+tables! {
+    SPARK = "spark" ["app" "args" "master" "conf" "timeout"]
+        "spark: { app: \"job.py\", args: [\"${date}\"] }";
+    ENV = "env" ["clear" "pass"]
+        "env: { clear: true, pass: [PATH] }";
+}
 
 const STEPS_MAX: usize = 1000;
 
@@ -212,12 +213,10 @@ impl Reader<'_> {
         let Content::Map(entries) = &node.content else {
             return self.named_texts(node, "env").map(|set| EnvFile { set, ..EnvFile::default() });
         };
-        let of_words = |(key, _): &&(Key, Node)| ["clear", "pass"].contains(&key.name.as_str());
+        let of_words = |(key, _): &&(Key, Node)| ENV.keys.contains(&key.name.as_str());
         let (words, variables): (Vec<_>, Vec<_>) = entries.iter().partition(of_words);
-        let table =
-            Table { what: "env", keys: &["clear", "pass"], example: "env: { clear: true, pass: [PATH] }" };
         let words: Vec<(Key, Node)> = words.into_iter().cloned().collect();
-        let fields = Fields { table, place: node.place, entries: &words };
+        let fields = Fields { table: ENV, place: node.place, entries: &words };
         let is_cleared = self.truth_of(&fields, "clear", Truth::No);
         let pass = fields.get("pass").map_or(Some(Vec::new()), |node| self.texts(node, "pass"))?;
         let variables = Content::Map(variables.into_iter().cloned().collect());
@@ -283,10 +282,8 @@ impl Reader<'_> {
 
     fn job_call(&mut self, fields: &Fields<'_>, value: &Node) -> Option<JobCall> {
         let job = self.text(value, "job");
-        let parameters = match fields.get("parameters") {
-            Some(node) => Some(self.named_texts(node, "parameters")?),
-            None => None,
-        };
+        let given = fields.get("parameters").map(|node| self.named_texts(node, "parameters"));
+        let parameters = given.map_or(Some(None), |given| given.map(Some))?;
         Some(JobCall { job: job?, parameters })
     }
 

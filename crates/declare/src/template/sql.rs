@@ -28,37 +28,32 @@ impl Inside {
     }
 }
 
+const QUOTES: [(&str, &str, Inside); 5] = [
+    ("'", "'", Inside::Literal),
+    ("\"", "\"", Inside::Identifier),
+    ("`", "`", Inside::Identifier),
+    ("--", "\n", Inside::Comment),
+    ("/*", "*/", Inside::Comment),
+];
+
 pub(super) fn inside(text: &str, offset: usize) -> Option<Inside> {
     let mut at = 0;
     while at < offset {
         let rest = &text[at..];
-        let (place, end) = if rest.starts_with('\'') {
-            (Inside::Literal, closing(rest, 1, "'"))
-        } else if rest.starts_with('"') {
-            (Inside::Identifier, closing(rest, 1, "\""))
-        } else if rest.starts_with('`') {
-            (Inside::Identifier, closing(rest, 1, "`"))
-        } else if rest.starts_with("--") {
-            (Inside::Comment, closing(rest, 2, "\n"))
-        } else if rest.starts_with("/*") {
-            (Inside::Comment, closing(rest, 2, "*/"))
-        } else if let Some(tag) = dollar_tag(rest) {
-            (Inside::Literal, closing(rest, tag.len(), tag))
-        } else {
+        let quote = QUOTES.into_iter().find(|(open, ..)| rest.starts_with(open));
+        let quote = quote.or_else(|| dollar_tag(rest).map(|tag| (tag, tag, Inside::Literal)));
+        let Some((open, close, place)) = quote else {
             at += rest.chars().next().map_or(1, char::len_utf8);
             continue;
         };
+        // A doubled quote ends one literal and begins the next, which has the same effect.
+        let end = rest[open.len()..].find(close).map_or(rest.len(), |found| open.len() + found + close.len());
         if at + end > offset {
             return Some(place);
         }
         at += end;
     }
     None
-}
-
-/// A doubled quote ends one literal and begins the next, which has the same effect.
-fn closing(rest: &str, opening: usize, end: &str) -> usize {
-    rest[opening..].find(end).map_or(rest.len(), |found| opening + found + end.len())
 }
 
 /// PostgreSQL's `$$` or `$tag$`.

@@ -1,0 +1,169 @@
+//! Readers and writers.
+
+use super::names::{hinted, rendered};
+use super::path::FilePath;
+use super::{Builder, Built};
+use crate::model::{ChunkFile, Names, ReadFile, WriteFile, WriteMode};
+use crate::template::Template;
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_engine::item::reader::FileReader;
+use tidemill_engine::item::reader::file::Format;
+use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader, Mode, SqlWriter};
+use tidemill_engine::item::{
+    BoxReader, BoxWriter, CompositeWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter,
+};
+use tidemill_engine::job::StepScope;
+use tidemill_kafka::{From, KafkaReader, PATIENCE};
+
+/// Positions are saved under these names. They must never change, or steps could not be restarted by a later version.
+const READ: &str = "read";
+const WRITE: &str = "write";
+
+/// Default number of rows per page of a query, or per fetch of a cursor.
+const PAGE: usize = 1000;
+
+/// Makes the reader or the writer for one run of the step.
+pub(super) type Make<T> = Box<dyn Fn(&StepScope, &Names) -> Result<T, ItemError> + Send + Sync>;
+
+impl Builder<'_> {
+    pub(super) fn reader(&self, chunk: &ChunkFile) -> Built<Make<BoxReader<Row>>> {
+        Ok(match &chunk.read.value {
+            ReadFile::Csv(file) => {
+                let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
+                Box::new(move |scope, names| {
+                    let reader: CsvReader<Row> = file_reader(&path, scope, names)?;
+                    let reader = reader.delimiter(file.delimiter).encoding(file.encoding);
+                    Ok(BoxReader::new(match (file.columns.is_empty(), file.has_headers) {
+                        (true, true) => reader,
+                        (true, false) => reader.no_headers(),
+                        (false, false) => reader.columns(&file.columns),
+                        (false, true) => reader.columns(&file.columns).has_headers(),
+                    }))
+                })
+            }
+            ReadFile::JsonLines { path } => {
+                let path = self.path(path, Some(chunk))?;
+                Box::new(move |scope, names| {
+                    let reader: JsonLinesReader<Row> = file_reader(&path, scope, names)?;
+                    Ok(BoxReader::new(reader))
+                })
+            }
+            ReadFile::Sql { query, key, connection, page } => {
+                let query = self.parsed(query, Template::parse_sql)?;
+                let (connection, key) = (self.connection(connection.as_ref())?, key.clone());
+                let page = page.unwrap_or(PAGE);
+                Box::new(move |scope, names| {
+                    let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
+                    let query = hinted(&query, scope).bind(names, &database).map_err(ItemError::fatal)?;
+                    Ok(if key.is_empty() {
+                        let reader = CursorReader::new(READ, database, query).fetch_size(page);
+                        BoxReader::new(reader.count_total())
+                    } else {
+                        BoxReader::new(KeysetReader::new(READ, database, query, &key, page).count_total())
+                    })
+                })
+            }
+            ReadFile::Kafka(file) => {
+                let topic = self.template(&file.topic)?;
+                let from = file.from.as_ref().map(|from| self.template(from)).transpose()?;
+                let options = self.building.kafka;
+                let options = options
+                    .map_err(|error| self.refusal(file.topic.place, error.to_string(), error.fix()))?
+                    .clone();
+                let file = file.clone();
+                Box::new(move |scope, names| {
+                    let mut reader = KafkaReader::rows(READ, &options, rendered(&topic, names)?, file.format)
+                        .isolation(file.isolation)
+                        .patience(file.timeout.unwrap_or(PATIENCE));
+                    if let Some(from) = &from {
+                        let from: From = rendered(from, names)?.parse().map_err(ItemError::fatal)?;
+                        reader = reader.from(from);
+                    }
+                    let is_every_run = file.is_every_run == Some(true);
+                    Ok(BoxReader::new(if is_every_run { reader } else { reader.continuing(scope) }))
+                })
+            }
+        })
+    }
+
+    pub(super) fn writer(&self, chunk: &ChunkFile) -> Built<Make<BoxWriter<Row>>> {
+        Ok(match &chunk.write.value {
+            WriteFile::Outbox(events) => {
+                let events = self.events(events)?;
+                Box::new(move |_, names| Ok(BoxWriter::new(events.writer(names)?)))
+            }
+            WriteFile::Sql { table, mode, columns, events } => {
+                let events = events.as_ref().map(|events| self.events(events)).transpose()?;
+                let named: Vec<String> = columns.iter().map(|column| column.value.clone()).collect();
+                let columns = if named.is_empty() { chunk.columns() } else { named };
+                if columns.is_empty() {
+                    let fix = "add `columns: [...]` to the output, or `map` to the step";
+                    return Err(self.refusal(chunk.write.place, "the columns to write are not known", fix));
+                }
+                let mode = match mode {
+                    WriteMode::Copy => Mode::Copy,
+                    WriteMode::Insert => Mode::Insert,
+                    WriteMode::Upsert(key) => {
+                        Mode::Upsert { key: key.iter().map(|column| column.value.clone()).collect() }
+                    }
+                };
+                let table = table.value.clone();
+                Box::new(move |scope, names| {
+                    let rows = SqlWriter::rows(scope.store(), &table, &columns).mode(mode.clone());
+                    Ok(match &events {
+                        // Rows first: the number of an event is drawn when the row of its aggregate is locked.
+                        Some(events) => {
+                            BoxWriter::new(CompositeWriter::new().and(rows).and(events.writer(names)?))
+                        }
+                        None => BoxWriter::new(rows),
+                    })
+                })
+            }
+            WriteFile::Csv(file) => {
+                let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
+                let columns = order(chunk);
+                Box::new(move |scope, names| {
+                    let writer = CsvWriter::rows(WRITE, path.rendered(scope, names)?)
+                        .delimiter(file.delimiter)
+                        .encoding(file.encoding);
+                    let mut writer = path.limit(writer, CsvWriter::within);
+                    if !file.has_headers {
+                        writer = writer.no_headers();
+                    } else if let Some(columns) = &columns {
+                        writer = writer.columns(columns);
+                    }
+                    Ok(BoxWriter::new(writer))
+                })
+            }
+            WriteFile::JsonLines { path } => {
+                let path = self.path(path, Some(chunk))?;
+                Box::new(move |scope, names| {
+                    let writer = JsonLinesWriter::rows(WRITE, path.rendered(scope, names)?);
+                    Ok(BoxWriter::new(path.limit(writer, JsonLinesWriter::within)))
+                })
+            }
+        })
+    }
+}
+
+fn file_reader<F: Format>(
+    path: &FilePath,
+    scope: &StepScope,
+    names: &Names,
+) -> Result<FileReader<F, Row>, ItemError> {
+    let rendered = path.rendered(scope, names)?;
+    // A file that exists under this very name is not a pattern.
+    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
+    let reader = match is_pattern {
+        true => FileReader::rows_pattern(READ, rendered),
+        false => FileReader::rows(READ, rendered),
+    };
+    Ok(path.limit(reader.count_total(), FileReader::within))
+}
+
+/// Required columns in order, if the output goes by order and not by name.
+pub(super) fn order(chunk: &ChunkFile) -> Option<Vec<String>> {
+    let WriteFile::Csv(file) = &chunk.write.value else { return None };
+    let columns = if file.columns.is_empty() { chunk.columns() } else { file.columns.clone() };
+    Some(columns).filter(|columns| !columns.is_empty())
+}
