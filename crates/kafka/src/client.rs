@@ -1,46 +1,42 @@
-//! Extra client settings you may pass on: an allow-list with types. Settings that affect loss, order or partitioning
-//! are not on it.
+//! The client settings that users may set: none that affects loss, order or partitioning.
 
 use std::collections::BTreeMap;
 use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    Number { least: i64, most: i64 },
+    /// From, and up to.
+    Number(i64, i64),
     Truth,
     Word(&'static [&'static str]),
     Name,
-}
-
-const fn number(least: i64, most: i64) -> Kind {
-    Kind::Number { least, most }
 }
 
 const MINUTES: i64 = 60_000;
 
 /// By librdkafka's names.
 const ALLOWED: &[(&str, Kind)] = &[
-    ("batch.num.messages", number(1, 1_000_000)),
-    ("batch.size", number(1_000, 100_000_000)),
+    ("batch.num.messages", Kind::Number(1, 1_000_000)),
+    ("batch.size", Kind::Number(1_000, 100_000_000)),
     ("broker.address.family", Kind::Word(&["any", "v4", "v6"])),
     ("client.dns.lookup", Kind::Word(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"])),
     ("client.id", Kind::Name),
-    ("compression.level", number(-1, 22)),
-    ("connections.max.idle.ms", number(0, 60 * MINUTES)),
-    ("message.max.bytes", number(1_000, 1_000_000_000)),
-    ("metadata.max.age.ms", number(1_000, 60 * MINUTES)),
-    ("queue.buffering.max.kbytes", number(1_000, 2_097_151)),
-    ("queue.buffering.max.messages", number(1, 10_000_000)),
-    ("reconnect.backoff.max.ms", number(0, 60 * MINUTES)),
-    ("reconnect.backoff.ms", number(0, 60 * MINUTES)),
-    ("request.timeout.ms", number(1, 15 * MINUTES)),
-    ("retry.backoff.max.ms", number(1, 5 * MINUTES)),
-    ("retry.backoff.ms", number(1, 5 * MINUTES)),
-    ("socket.connection.setup.timeout.ms", number(1_000, 60 * MINUTES)),
+    ("compression.level", Kind::Number(-1, 22)),
+    ("connections.max.idle.ms", Kind::Number(0, 60 * MINUTES)),
+    ("message.max.bytes", Kind::Number(1_000, 1_000_000_000)),
+    ("metadata.max.age.ms", Kind::Number(1_000, 60 * MINUTES)),
+    ("queue.buffering.max.kbytes", Kind::Number(1_000, 2_097_151)),
+    ("queue.buffering.max.messages", Kind::Number(1, 10_000_000)),
+    ("reconnect.backoff.max.ms", Kind::Number(0, 60 * MINUTES)),
+    ("reconnect.backoff.ms", Kind::Number(0, 60 * MINUTES)),
+    ("request.timeout.ms", Kind::Number(1, 15 * MINUTES)),
+    ("retry.backoff.max.ms", Kind::Number(1, 5 * MINUTES)),
+    ("retry.backoff.ms", Kind::Number(1, 5 * MINUTES)),
+    ("socket.connection.setup.timeout.ms", Kind::Number(1_000, 60 * MINUTES)),
     ("socket.keepalive.enable", Kind::Truth),
     ("socket.nagle.disable", Kind::Truth),
-    ("socket.timeout.ms", number(10, 5 * MINUTES)),
-    ("topic.metadata.refresh.interval.ms", number(1_000, 60 * MINUTES)),
+    ("socket.timeout.ms", Kind::Number(10, 5 * MINUTES)),
+    ("topic.metadata.refresh.interval.ms", Kind::Number(1_000, 60 * MINUTES)),
 ];
 
 /// ```
@@ -111,7 +107,7 @@ impl std::str::FromStr for ClientOptions {
 impl Kind {
     fn accepts(self, value: &str) -> bool {
         match self {
-            Self::Number { least, most } => {
+            Self::Number(least, most) => {
                 value.parse().is_ok_and(|number: i64| (least..=most).contains(&number))
             }
             Self::Truth => matches!(value, "true" | "false"),
@@ -125,7 +121,7 @@ impl Kind {
 
     fn allowed(self) -> String {
         match self {
-            Self::Number { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Number(least, most) => format!("a whole number from {least} to {most}"),
             Self::Truth => "true or false".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Name => "a name of 1 to 200 letters, digits, '.', '_' and '-'".to_owned(),

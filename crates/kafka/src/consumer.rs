@@ -9,7 +9,6 @@ use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
-use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tidemill_domain::time::{Clock as _, Timestamp};
@@ -21,7 +20,6 @@ const POLL: Duration = Duration::from_millis(100);
 /// Timeout of one request; it is retried until `patience` ends.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Pause after a failed request.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(200);
 
 /// Allow-listed options that only a producer has.
@@ -51,6 +49,12 @@ pub(crate) struct Bounds {
     pub(crate) first: i64,
     /// One past the last offset; with [`Isolation::ReadCommitted`] the first offset of an open transaction.
     pub(crate) end: i64,
+}
+
+impl Bounds {
+    pub(crate) fn gone(self, topic: &str, partition: i32, offset: i64) -> ReadFailure {
+        ReadFailure::Gone { topic: topic.to_owned(), partition, offset, first: self.first, end: self.end }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,8 +168,12 @@ impl Consumer {
                     if is_known_to_be_there {
                         return Ok(());
                     }
-                    // A new leader may not know the end of its partition yet: check the end, then ask once more.
-                    self.check_end(span, next)?;
+                    // A new leader may not know the end of its partition yet: check the end, then ask once more. The rest
+                    // of the span may be offsets without a record, unless the partition was truncated.
+                    let bounds = self.bounds(span.topic, span.partition)?;
+                    if bounds.end < span.to {
+                        return Err(bounds.gone(span.topic, span.partition, next));
+                    }
                     is_known_to_be_there = true;
                     self.assign(span, next)?;
                     heard = self.clock.monotonic();
@@ -177,20 +185,9 @@ impl Consumer {
 
     fn assign(&self, span: &Span<'_>, from: i64) -> Result<(), ReadFailure> {
         let mut list = TopicPartitionList::new();
-        let assigned = list
-            .add_partition_offset(span.topic, span.partition, Offset::Offset(from))
-            .and_then(|()| self.client.assign(&list));
-        assigned.map_err(|error| self.failure(span.topic, error.rdkafka_error_code()))
-    }
-
-    /// The broker reported the end of the partition. The rest of the span may be offsets without a record, unless the
-    /// partition was truncated.
-    fn check_end(&self, span: &Span<'_>, next: i64) -> Result<(), ReadFailure> {
-        let bounds = self.bounds(span.topic, span.partition)?;
-        if bounds.end >= span.to {
-            return Ok(());
-        }
-        Err(self.gone(span.topic, span.partition, next, bounds))
+        list.add_partition_offset(span.topic, span.partition, Offset::Offset(from))
+            .and_then(|()| self.client.assign(&list))
+            .map_err(|error| self.failure(span.topic, error.rdkafka_error_code()))
     }
 
     /// Returns a final error; remembers the code of one that may pass.
@@ -204,7 +201,7 @@ impl Consumer {
         match (code, error) {
             (Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange), _) => {
                 let bounds = self.bounds(span.topic, span.partition)?;
-                Err(self.gone(span.topic, span.partition, next, bounds))
+                Err(bounds.gone(span.topic, span.partition, next))
             }
             (Some(RDKafkaErrorCode::TopicAuthorizationFailed), _)
             | (_, ClientError::MessageConsumptionFatal(_)) => Err(self.failure(span.topic, code)),
@@ -213,11 +210,6 @@ impl Consumer {
                 Ok(code)
             }
         }
-    }
-
-    pub(crate) fn gone(&self, topic: &str, partition: i32, offset: i64, bounds: Bounds) -> ReadFailure {
-        let Bounds { first, end } = bounds;
-        ReadFailure::Gone { topic: topic.to_owned(), partition, offset, first, end }
     }
 
     /// Retries until an answer, a final error, or the end of `patience`.
@@ -247,12 +239,6 @@ impl Consumer {
                 why: code.map_or_else(|| "there was no answer".to_owned(), |code| code.to_string()),
             },
         }
-    }
-}
-
-impl fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 

@@ -22,9 +22,7 @@ pub enum ReadFailure {
     Gone {
         topic: String,
         partition: i32,
-        /// The next offset to read.
         offset: i64,
-        /// The first available offset.
         first: i64,
         /// One past the last offset.
         end: i64,
@@ -49,22 +47,20 @@ impl ReadFailure {
     }
 
     pub fn fix(&self) -> String {
-        match self {
-            Self::Settings(error) => error.fix(),
+        let fix = match self {
+            Self::Settings(error) => return error.fix(),
             Self::Unreachable { .. } => {
-                "check outbox.kafka.bootstrap_servers and its security settings, and that the brokers run".into()
+                "check outbox.kafka.bootstrap_servers and its security settings, and that the brokers run"
             }
-            Self::Topic { .. } => {
-                "check the name of the topic, and that this user may read and describe it".into()
-            }
+            Self::Topic { .. } => "check the name of the topic, and that this user may read and describe it",
             Self::Gone { .. } => {
                 "the topic forgets sooner than it is read, or was made anew: raise its retention, and let a new \
                  instance begin where something is left (from: earliest, every_run: true)"
-                    .into()
             }
-            Self::Ended => "look into the log, and try again".into(),
-            Self::Saved { .. } => "start the job anew".into(),
-        }
+            Self::Ended => "look into the log, and try again",
+            Self::Saved { .. } => "start the job anew",
+        };
+        fix.to_owned()
     }
 
     /// As a failure of the step: no further item can be read.

@@ -8,10 +8,9 @@
 use crate::delivery::{Report, Wave};
 use crate::failure::ErrorClass;
 use crate::order::Batch;
-use crate::producer::{Pace, Producer, Sent};
+use crate::producer::{Pace, Producer, Trouble};
 use crate::publisher::{KafkaPublisher, Sending, Verdict};
 use crate::receipt::Receipts;
-use crate::transaction::{self, Trouble};
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +19,10 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::receipt::fingerprint;
 use tidemill_domain::outbox::{Aggregate, EventId, Group, Receipt, Record};
-use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_domain::time::Monotonic;
 use tidemill_engine::LeaseGuard;
 use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal};
 use tokio::sync::Mutex as Turn;
-
-/// Pause when the producer's queue is full.
-const WHEN_FULL: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct HeldGroup {
@@ -35,7 +31,6 @@ pub(crate) struct HeldGroup {
     id: String,
     plain: Arc<KafkaPublisher>,
     receipts: Receipts,
-    clock: Arc<dyn Clock>,
     /// The lease on the slots.
     guard: LeaseGuard,
     /// Published events that the database may not have settled; receipts name these.
@@ -69,7 +64,6 @@ impl HeldGroup {
         (group, transactional_id): (Group, &str),
         plain: Arc<KafkaPublisher>,
         receipts: Receipts,
-        clock: Arc<dyn Clock>,
         guard: LeaseGuard,
     ) -> Self {
         Self {
@@ -77,7 +71,6 @@ impl HeldGroup {
             id: format!("{transactional_id}-{group}"),
             plain,
             receipts,
-            clock,
             guard,
             published: Mutex::default(),
             is_ousted: AtomicBool::new(false),
@@ -111,8 +104,7 @@ impl HeldGroup {
     ) -> Result<Vec<EventId>, NotTaken> {
         let mut line = self.line.lock().await;
         *line = Line { system: system.map(str::to_owned), ..Line::default() };
-        let (producer, receipt) = self.oust(&line, within).await?;
-        let published = receipt.map_or_else(BTreeMap::new, |receipt| receipt.published);
+        let (producer, published) = self.oust(&line, within).await?;
         let events = published.keys().copied().collect();
         *self.published() = published;
         line.producer = Some(producer);
@@ -121,26 +113,26 @@ impl HeldGroup {
 
     /// Replaces a producer that is gone. Everything that one may have sent is on the last receipt.
     async fn take_again(&self, line: &mut Line, within: Duration) -> Result<(), NotTaken> {
-        let (producer, receipt) = self.oust(line, within).await?;
+        let (producer, on_receipt) = self.oust(line, within).await?;
         let doubtful = std::mem::take(&mut line.doubtful);
-        let on_receipt = receipt.map_or_else(BTreeMap::new, |receipt| receipt.published);
         let sent = doubtful.into_iter().filter(|(id, print)| on_receipt.get(id) == Some(print));
         self.published().extend(sent);
         line.producer = Some(producer);
         Ok(())
     }
 
+    /// A producer that has fenced all others, and the events on their last receipt.
     async fn oust(
         &self,
         line: &Line,
         within: Duration,
-    ) -> Result<(Arc<Producer>, Option<Receipt>), NotTaken> {
-        let until = self.clock.monotonic().plus(within);
+    ) -> Result<(Arc<Producer>, BTreeMap<EventId, u64>), NotTaken> {
+        let until = self.receipts.clock.monotonic().plus(within);
         let unavailable = |why: String| NotTaken::Unavailable { why };
         self.check_guard()?;
         let producer = Producer::transactional(&self.plain.options, &self.id, line.pace);
         let producer = Arc::new(producer.map_err(|error| unavailable(error.to_string()))?);
-        transaction::init(&producer, within).await.map_err(|trouble| {
+        producer.init(within).await.map_err(|trouble| {
             let complaint = producer.complaint().unwrap_or_default();
             unavailable(format!("{}: {} {complaint}", self.id, trouble.why()).trim_end().to_owned())
         })?;
@@ -151,7 +143,7 @@ impl HeldGroup {
             Some(receipt) if !receipt.may_be_of(line.system.as_deref()) => {
                 Err(of_another(&self.id, &receipt, line))
             }
-            receipt => Ok((producer, receipt)),
+            receipt => Ok((producer, receipt.map(|receipt| receipt.published).unwrap_or_default())),
         }
     }
 
@@ -164,13 +156,13 @@ impl HeldGroup {
     }
 
     fn left(&self, until: Monotonic) -> Duration {
-        until.since(self.clock.monotonic()).max(Duration::from_millis(1))
+        until.since(self.receipts.clock.monotonic()).max(Duration::from_millis(1))
     }
 
     /// Publishes records of this group atomically, except those that are rejected or were sent before.
     pub(crate) async fn publish(&self, records: &[Record]) -> Vec<Outcome> {
         let limit = self.plain.options.delivery_timeout;
-        let until = self.clock.monotonic().plus(limit);
+        let until = self.receipts.clock.monotonic().plus(limit);
         let prints: Vec<u64> = records.iter().map(fingerprint).collect();
         let mut batch = Batch::new(records, &self.plain.options.topics);
         let work = async {
@@ -267,7 +259,7 @@ impl HeldGroup {
         (places, producer): (Vec<usize>, &Arc<Producer>),
         until: Monotonic,
     ) -> Transacted {
-        if let Err(trouble) = transaction::begin(producer) {
+        if let Err(trouble) = producer.begin() {
             return self.lost(trouble);
         }
         let wave = Arc::new(Wave::new(places.len() + 1));
@@ -279,15 +271,11 @@ impl HeldGroup {
         } else {
             let mut named = self.published().clone();
             named.extend(&sent);
-            let receipt = Receipt::new(line.system.clone(), named);
-            let place = (&wave, sending.places.len());
-            loop {
-                match self.receipts.send(self.group, &receipt, producer, place) {
-                    Sent::Queued => break,
-                    Sent::Full => tokio::time::sleep(WHEN_FULL).await,
-                    Sent::Failed(code) => break wave.report(place.1, Report::Failed(code)),
-                    Sent::Closed => break wave.report(place.1, Report::Failed(RDKafkaErrorCode::PurgeQueue)),
-                }
+            let receipt = Receipt::new(line.system.clone(), named).to_json();
+            let place = (self.receipts.topic.as_str(), i32::from(self.group.get()));
+            let (key, n) = (self.group.to_string(), sending.places.len());
+            if let Err(code) = producer.send_text(place, (&key, &receipt), (&wave, n)).await {
+                wave.report(n, Report::Failed(code));
             }
         }
         let is_failing = tokio::select! {
@@ -295,7 +283,7 @@ impl HeldGroup {
             () = producer.transaction_fails() => true,
         };
         if is_failing || sent.is_empty() {
-            let aborted = patiently(|| self.left(until), |within| transaction::abort(producer, within));
+            let aborted = patiently(|| self.left(until), |within| producer.abort(within));
             if let Err(trouble) = aborted.await {
                 return self.lost(trouble);
             }
@@ -307,7 +295,7 @@ impl HeldGroup {
             let why = format!("a record did not arrive {complaint}");
             return Transacted::Aborted(verdict, why.trim_end().to_owned());
         }
-        match patiently(|| self.left(until), |within| transaction::commit(producer, within)).await {
+        match patiently(|| self.left(until), |within| producer.commit(within)).await {
             Ok(()) => {
                 self.published().extend(sent);
                 self.judge(batch, &sending, line.pace, true);

@@ -16,9 +16,6 @@ pub const SEQ: &str = "tidemill-seq";
 pub const EVENT_TYPE: &str = "tidemill-event-type";
 pub const AGGREGATE_TYPE: &str = "tidemill-aggregate-type";
 
-/// W3C trace context.
-const TRACE_PARENT: &str = "traceparent";
-
 /// In the order in which they are sent.
 pub(crate) fn of(record: &Record, cloud_events_source: Option<&str>) -> OwnedHeaders {
     let mut headers = Some(OwnedHeaders::new_with_capacity(6 + record.headers.len()));
@@ -65,7 +62,7 @@ fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str
     take("ce_type", &record.event_type);
     take("ce_subject", &record.aggregate.id);
     take("ce_time", &record.created_at.to_string());
-    if let Some(parent) = record.headers.get(TRACE_PARENT) {
+    if let Some(parent) = record.headers.get("traceparent") {
         take("ce_traceparent", parent);
     }
     let given = record.headers.get(CONTENT_TYPE).map(String::as_str);

@@ -1,11 +1,4 @@
 //! Kafka: the outbox's publisher, a topic reader for jobs, and the reader of `outbox verify`.
-//!
-//! Reading order: [`options`], [`client`] (allow-listed client settings), [`security`] (TLS and SASL), [`route`] (which
-//! topic), [`header`], [`failure`], then `order` (which records to send at once, and their outcomes), `delivery` (the
-//! reports of one wave), `producer`, `topic` (which topics exist) and [`publisher`], which combines them. For
-//! transactions: `transaction`, `receipt` (the events that were sent, read back by the next owner), `group` (the
-//! producer of one group) and [`transactional`]. Readers: [`consumer`] (given partitions, from one offset to another),
-//! [`reader`] (the items of a step) and [`verify`].
 
 pub mod client;
 pub mod consumer;
@@ -25,7 +18,6 @@ mod order;
 mod producer;
 mod receipt;
 mod topic;
-mod transaction;
 
 pub use client::ClientOptions;
 pub use consumer::Isolation;

@@ -40,6 +40,13 @@ impl KafkaOptions {
         }
     }
 
+    pub(crate) fn check(&self) -> Result<(), KafkaError> {
+        if self.bootstrap_servers.trim().is_empty() {
+            return Err(KafkaError::NoServers);
+        }
+        self.security.check()
+    }
+
     /// The settings of a client: our defaults, then those that users may set (except `without`), then brokers and
     /// security. Settings that you add later cannot be overridden by users.
     pub(crate) fn client_config(&self, defaults: &[(&str, &str)], without: &[&str]) -> ClientConfig {
@@ -106,32 +113,25 @@ impl KafkaError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Option(_) => Code::BadKafkaOption,
-            Self::Route(_)
-            | Self::NoServers
-            | Self::TransactionalId(_)
-            | Self::Incomplete(_)
-            | Self::Refused(_)
-            | Self::BuiltWithoutTls => Code::BadKafkaSettings,
+            _ => Code::BadKafkaSettings,
         }
     }
 
     pub fn fix(&self) -> String {
-        match self {
-            Self::Option(bad) => bad.fix(),
-            Self::Route(_) => "correct the topic, or remove the route".to_owned(),
-            Self::NoServers => {
-                "set outbox.kafka.bootstrap_servers or KAFKA_BOOTSTRAP_SERVERS to HOST:PORT".to_owned()
-            }
+        let fix = match self {
+            Self::Option(bad) => return bad.fix(),
+            Self::Route(_) => "correct the topic, or remove the route",
+            Self::NoServers => "set outbox.kafka.bootstrap_servers or KAFKA_BOOTSTRAP_SERVERS to HOST:PORT",
             Self::TransactionalId(_) => {
-                "set outbox.kafka.transactional_id to 1 to 240 letters, digits, '.', '_' and '-'".to_owned()
+                "set outbox.kafka.transactional_id to 1 to 240 letters, digits, '.', '_' and '-'"
             }
-            Self::Incomplete(_) => "set both, or neither".to_owned(),
-            Self::Refused(_) => "correct the setting, or the file that it names".to_owned(),
+            Self::Incomplete(_) => "set both, or neither",
+            Self::Refused(_) => "correct the setting, or the file that it names",
             Self::BuiltWithoutTls => {
                 "build it with `cargo build --release --features kafka-tls`, or use a packaged program"
-                    .to_owned()
             }
-        }
+        };
+        fix.to_owned()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::failure::ReadFailure;
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
@@ -25,6 +25,9 @@ use std::time::Duration;
 use tidemill_domain::outbox::{Payload, Record};
 use tokio::sync::Notify;
 
+/// Pause when the queue is full.
+const WHEN_FULL: Duration = Duration::from_millis(2);
+
 /// The client's minimum for a transaction. Shorter publications are ended by us.
 const TRANSACTION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -37,19 +40,12 @@ pub(crate) enum Pace {
     Singly,
 }
 
+type Client = ThreadedProducer<Context>;
+
 pub(crate) struct Producer {
     /// Taken on drop.
-    pub(crate) client: Option<ThreadedProducer<Context>>,
+    client: Option<Client>,
     is_closed: RwLock<bool>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
-    /// A delivery report follows.
-    Queued,
-    Full,
-    Failed(RDKafkaErrorCode),
-    Closed,
 }
 
 impl Producer {
@@ -76,13 +72,13 @@ impl Producer {
     }
 
     /// The delivery report goes to the wave under this number.
-    pub(crate) fn send(
+    pub(crate) async fn send(
         &self,
         topic: &str,
         record: &Record,
         cloud_events_source: Option<&str>,
         (wave, n): (&Arc<Wave>, usize),
-    ) -> Sent {
+    ) -> Result<(), RDKafkaErrorCode> {
         let payload = match &record.payload {
             Payload::Json(text) => Some(text.as_bytes()),
             Payload::Bytes(bytes) => Some(bytes.as_slice()),
@@ -91,30 +87,38 @@ impl Producer {
         let message = BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
             .key(record.aggregate.id.as_str())
             .headers(header::of(record, cloud_events_source));
-        self.give(BaseRecord { payload, ..message })
+        self.give(BaseRecord { payload, ..message }).await
     }
 
-    pub(crate) fn send_text(
+    pub(crate) async fn send_text(
         &self,
         (topic, partition): (&str, i32),
         (key, text): (&str, &str),
         (wave, n): (&Arc<Wave>, usize),
-    ) -> Sent {
+    ) -> Result<(), RDKafkaErrorCode> {
         let message = BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
             .partition(partition)
             .key(key)
             .payload(text.as_bytes());
-        self.give(message)
+        self.give(message).await
     }
 
-    fn give(&self, message: BaseRecord<'_, str, [u8], Receipt>) -> Sent {
-        // `close` takes the write lock, so nothing is queued after the purge.
-        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
-        let (false, Some(client)) = (*is_closed, &self.client) else { return Sent::Closed };
-        match client.send(message) {
-            Ok(()) => Sent::Queued,
-            Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::Full,
-            Err((error, _)) => Sent::Failed(code(&error)),
+    /// Waits while the queue is full.
+    async fn give(&self, mut message: BaseRecord<'_, str, [u8], Receipt>) -> Result<(), RDKafkaErrorCode> {
+        loop {
+            message = {
+                // `close` takes the write lock, so nothing is queued after the purge.
+                let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+                let (false, Some(client)) = (*is_closed, &self.client) else {
+                    return Err(RDKafkaErrorCode::PurgeQueue);
+                };
+                match client.send(message) {
+                    Ok(()) => return Ok(()),
+                    Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => back,
+                    Err((error, _)) => return Err(code(&error)),
+                }
+            };
+            tokio::time::sleep(WHEN_FULL).await;
         }
     }
 
@@ -137,11 +141,6 @@ impl Producer {
     }
 
     /// Blocks.
-    pub(crate) fn cluster(&self, wait: Duration) -> Result<Cluster, RDKafkaErrorCode> {
-        let metadata = self.metadata(None, wait)?;
-        Ok(Cluster { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
-    }
-
     fn metadata(&self, topic: Option<&str>, wait: Duration) -> Result<Metadata, RDKafkaErrorCode> {
         let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
         client.client().fetch_metadata(topic, wait).map_err(|error| code(&error))
@@ -160,16 +159,65 @@ impl Producer {
         }
     }
 
-    pub(crate) fn forget_failure(&self) {
-        if let Some(client) = &self.client {
+    /// Fences all other producers of this id. Their transactions have ended when it returns.
+    pub(crate) async fn init(self: &Arc<Self>, within: Duration) -> Result<(), Trouble> {
+        self.on_thread(move |client| client.init_transactions(within)).await
+    }
+
+    pub(crate) fn begin(&self) -> Result<(), Trouble> {
+        self.ask(|client| {
             client.client().context().is_failing.store(false, Ordering::Release);
-        }
+            client.begin_transaction()
+        })
+    }
+
+    /// Waits for all records and commits. Retrying after a timeout is safe.
+    pub(crate) async fn commit(self: &Arc<Self>, within: Duration) -> Result<(), Trouble> {
+        self.on_thread(move |client| client.commit_transaction(within)).await
+    }
+
+    pub(crate) async fn abort(self: &Arc<Self>, within: Duration) -> Result<(), Trouble> {
+        self.on_thread(move |client| client.abort_transaction(within)).await
+    }
+
+    async fn on_thread(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Client) -> KafkaResult<()> + Send + 'static,
+    ) -> Result<(), Trouble> {
+        let producer = self.clone();
+        let done = tokio::task::spawn_blocking(move || producer.ask(question)).await;
+        done.unwrap_or_else(|error| Err(Trouble::Lost(error.to_string())))
+    }
+
+    fn ask(&self, question: impl FnOnce(&Client) -> KafkaResult<()>) -> Result<(), Trouble> {
+        let client =
+            self.client.as_ref().ok_or_else(|| Trouble::Lost("the producer is closed".to_owned()))?;
+        question(client).map_err(|error| trouble(client, &error))
     }
 
     /// The client's last error.
     pub(crate) fn complaint(&self) -> Option<String> {
         let context = self.client.as_ref()?.client().context();
         context.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Why a transaction did not complete.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// No answer; the call may be retried.
+    Late(String),
+    /// Fenced by another producer with the same id, or given up by the brokers.
+    Ousted(String),
+    /// The producer is unusable, and the outcome of the transaction is unknown.
+    Lost(String),
+}
+
+impl Trouble {
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Self::Late(why) | Self::Ousted(why) | Self::Lost(why) => why,
+        }
     }
 }
 
@@ -183,18 +231,16 @@ pub struct Cluster {
 impl Cluster {
     /// Connects as a relay would and reads metadata. Sends nothing.
     pub async fn look(options: &KafkaOptions, within: Duration) -> Result<Self, ReadFailure> {
-        if options.bootstrap_servers.trim().is_empty() {
-            return Err(KafkaError::NoServers.into());
-        }
-        options.security.check()?;
+        options.check()?;
         let producer = Producer::new(options, Pace::Together)?;
         let servers = options.bootstrap_servers.clone();
         let asking = tokio::task::spawn_blocking(move || {
-            producer.cluster(within).map_err(|code| {
+            let metadata = producer.metadata(None, within).map_err(|code| {
                 // The reason a broker hung up says more than a timeout.
                 let why = producer.complaint().unwrap_or_else(|| code.to_string());
                 ReadFailure::Unreachable { servers, waited: within, why }
-            })
+            })?;
+            Ok(Self { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
         });
         asking.await.map_err(|_| ReadFailure::Ended)?
     }
@@ -217,6 +263,34 @@ impl fmt::Debug for Producer {
 
 fn code(error: &ClientError) -> RDKafkaErrorCode {
     error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)
+}
+
+fn trouble(client: &Client, error: &ClientError) -> Trouble {
+    if let Some((code, reason)) = client.client().fatal_error() {
+        return if is_ousted(code) { Trouble::Ousted(reason) } else { Trouble::Lost(reason) };
+    }
+    match error {
+        ClientError::Transaction(error) => {
+            let why = error.string();
+            if is_ousted(error.code()) {
+                Trouble::Ousted(why)
+            } else if error.is_retriable() && !error.txn_requires_abort() {
+                Trouble::Late(why)
+            } else {
+                Trouble::Lost(why)
+            }
+        }
+        // Records have not arrived yet: the coordinator was not asked.
+        ClientError::Flush(RDKafkaErrorCode::OperationTimedOut) => Trouble::Late(error.to_string()),
+        other => Trouble::Lost(other.to_string()),
+    }
+}
+
+fn is_ousted(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch
+    )
 }
 
 fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
@@ -242,7 +316,7 @@ type Receipt = Box<(Arc<Wave>, usize)>;
 const TRANSACTION_FAILED: &str = "TXNERR";
 
 #[derive(Debug, Default)]
-pub(crate) struct Context {
+struct Context {
     complaint: Mutex<Option<String>>,
     is_failing: AtomicBool,
     fails: Notify,

@@ -9,8 +9,8 @@ use crate::failure::ErrorClass;
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use crate::order::Batch;
-use crate::producer::{Pace, Producer, Sent};
-use crate::topic::{Known, Look};
+use crate::producer::{Pace, Producer};
+use crate::topic::Known;
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +20,6 @@ use tidemill_domain::outbox::event::check_topic;
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::Publisher;
 use tidemill_engine::outbox::publisher::Publishing;
-
-/// Pause when the producer's queue is full.
-const WHEN_FULL: Duration = Duration::from_millis(2);
 
 /// Yields to other tasks after this many records.
 const AT_ONCE: usize = 256;
@@ -40,10 +37,7 @@ pub struct KafkaPublisher {
 impl KafkaPublisher {
     /// Checks the settings. It does not connect, so the brokers may be down.
     pub fn new(options: KafkaOptions, clock: Arc<dyn Clock>) -> Result<Self, KafkaError> {
-        if options.bootstrap_servers.trim().is_empty() {
-            return Err(KafkaError::NoServers);
-        }
-        options.security.check()?;
+        options.check()?;
         let producer = Mutex::new(Some(Arc::new(Producer::new(&options, Pace::Together)?)));
         Ok(Self { options, known: Known::new(clock), producer })
     }
@@ -68,35 +62,28 @@ impl KafkaPublisher {
         self.known.forget();
     }
 
-    /// Sends waves until nothing is left to send; otherwise returns why something is left.
-    async fn work(&self, batch: &mut Batch<'_>, sending: &mut Option<Sending>) -> String {
+    /// Sends waves until nothing is left to send. The error says why something is left.
+    async fn work(&self, batch: &mut Batch<'_>, sending: &mut Option<Sending>) -> Result<(), String> {
         let mut pace = Pace::Together;
         loop {
             let places = batch.next_wave();
             if places.is_empty() {
-                return String::new();
+                return Ok(());
             }
             let producer = match pace {
                 Pace::Together => self.shared(),
                 Pace::Singly => Producer::new(&self.options, pace).map(Arc::new),
             };
-            let producer = match producer {
-                Ok(producer) => producer,
-                Err(error) => return error.to_string(),
-            };
-            match self.look_at_topics(batch, &places, &producer).await {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(why) => return why,
+            let producer = producer.map_err(|error| error.to_string())?;
+            if !self.look_at_topics(batch, &places, &producer).await? {
+                continue;
             }
             let wave = Arc::new(Wave::new(places.len()));
-            *sending = Some(Sending { wave: wave.clone(), places });
+            let now = sending.insert(Sending { wave: wave.clone(), places });
             let guard = Guard { publisher: self, producer: Some(&producer) };
-            if let Some(sending) = sending {
-                self.send(batch, sending, &producer).await;
-            }
+            self.send(batch, now, &producer).await;
             wave.done().await;
-            let Some(done) = sending.take() else { return String::new() };
+            let Some(done) = sending.take() else { return Ok(()) };
             match self.apply(batch, &done, pace) {
                 Verdict::Clean => guard.keep(),
                 Verdict::Blamed => drop(guard),
@@ -107,7 +94,7 @@ impl KafkaPublisher {
                 Verdict::Failed(code) => {
                     let complaint = producer.complaint().unwrap_or_default();
                     drop(guard);
-                    return format!("{code} {complaint}").trim_end().to_owned();
+                    return Err(format!("{code} {complaint}").trim_end().to_owned());
                 }
             }
         }
@@ -125,10 +112,9 @@ impl KafkaPublisher {
         for topic in topics {
             let why = match check_topic(&topic) {
                 Err(error) => error.to_string(),
-                Ok(()) => match self.known.look(&topic, producer).await {
-                    Look::There => continue,
-                    Look::Refused(why) => why,
-                    Look::Unknown(why) => return Err(why),
+                Ok(()) => match self.known.refusal(&topic, producer).await? {
+                    Some(why) => why,
+                    None => continue,
                 },
             };
             are_there = false;
@@ -154,33 +140,24 @@ impl KafkaPublisher {
                 wave.report(place, Report::NotSent);
                 continue;
             }
-            if self.options.max_record_bytes.is_some_and(|most| bytes(record, source) > most) {
+            // As readers count it.
+            let bytes = || record.aggregate.id.len() + record.payload.len() + header::len(record, source);
+            if self.options.max_record_bytes.is_some_and(|most| bytes() > most) {
                 refused.insert(&record.aggregate);
                 wave.report(place, Report::Refused(RDKafkaErrorCode::MessageSizeTooLarge));
                 continue;
             }
-            loop {
-                match producer.send(batch.topic(*n), record, source, (wave, place)) {
-                    Sent::Queued => break,
-                    Sent::Full => {
-                        tokio::time::sleep(WHEN_FULL).await;
-                        continue;
-                    }
-                    // The producer itself rejected it, so the batch is not involved.
-                    Sent::Failed(code) if ErrorClass::of(code) == ErrorClass::Record => {
-                        refused.insert(&record.aggregate);
-                        wave.report(place, Report::Refused(code));
-                    }
-                    Sent::Failed(code) => {
-                        is_open = false;
-                        wave.report(place, Report::Failed(code));
-                    }
-                    Sent::Closed => {
-                        is_open = false;
-                        wave.report(place, Report::Failed(RDKafkaErrorCode::PurgeQueue));
-                    }
+            match producer.send(batch.topic(*n), record, source, (wave, place)).await {
+                Ok(()) => {}
+                // The producer itself rejected it, so the batch is not involved.
+                Err(code) if ErrorClass::of(code) == ErrorClass::Record => {
+                    refused.insert(&record.aggregate);
+                    wave.report(place, Report::Refused(code));
                 }
-                break;
+                Err(code) => {
+                    is_open = false;
+                    wave.report(place, Report::Failed(code));
+                }
             }
         }
     }
@@ -237,7 +214,7 @@ impl Publisher for KafkaPublisher {
             let mut sending = None;
             let limit = self.options.delivery_timeout;
             let why = match tokio::time::timeout(limit, self.work(&mut batch, &mut sending)).await {
-                Ok(why) => why,
+                Ok(done) => done.err().unwrap_or_default(),
                 Err(_) => format!("no acknowledgement within {limit:?}"),
             };
             if let Some(cut) = sending {
@@ -308,9 +285,4 @@ impl Verdict {
             (Self::Clean, Self::Clean) => Self::Clean,
         }
     }
-}
-
-/// As readers count it.
-fn bytes(record: &Record, cloud_events_source: Option<&str>) -> usize {
-    record.aggregate.id.len() + record.payload.len() + header::len(record, cloud_events_source)
 }

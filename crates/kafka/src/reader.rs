@@ -3,22 +3,17 @@
 //! Partitions are assigned, not shared by a group, and nothing is committed to Kafka: the next offset of each partition
 //! is in the execution context, which commits with each chunk. A run ends where the topic ended when its step was first
 //! opened, also after a restart.
-//!
-//! Reading order: `progress` (offsets reached), [`plan`] (where a run begins and ends), [`record`], `feed` (the reading
-//! thread).
 
 pub mod plan;
 pub mod record;
 
 mod feed;
-mod progress;
 
 use crate::consumer::Isolation;
 use crate::failure::ReadFailure;
 use crate::options::KafkaOptions;
 use feed::{Feed, Order, Portion};
-use plan::{Begin, From};
-use progress::Progress;
+use plan::{Begin, From, Progress};
 use record::{COLUMNS, KafkaRecord, RowFormat};
 use std::fmt;
 use std::sync::Arc;
@@ -112,33 +107,20 @@ impl<T> KafkaReader<T> {
         }
     }
 
-    /// Where to begin without a saved position.
-    #[must_use]
-    pub fn from(mut self, from: From) -> Self {
-        self.from = from;
-        self
-    }
-
-    /// Continues after the earlier instances of the job, if any. Otherwise every instance begins at
-    /// [`from`](Self::from).
-    #[must_use]
-    pub fn continuing(mut self, scope: &StepScope) -> Self {
-        self.scope = Some(scope.clone());
-        self
-    }
-
-    /// Default: records of committed transactions.
-    #[must_use]
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.order.isolation = isolation;
-        self
-    }
-
-    /// How long brokers may be silent before the step fails; default [`PATIENCE`].
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.order.patience = patience;
-        self
+    tidemill_domain::setters! {
+        /// Where to begin without a saved position.
+        #[must_use]
+        pub fn from(self, from: From) { self.from = from }
+        /// Continues after the earlier instances of the job, if any. Otherwise every instance begins at
+        /// [`from`](Self::from).
+        #[must_use]
+        pub fn continuing(self, scope: &StepScope) { self.scope = Some(scope.clone()) }
+        /// Default: records of committed transactions.
+        #[must_use]
+        pub fn isolation(self, isolation: Isolation) { self.order.isolation = isolation }
+        /// How long brokers may be silent before the step fails; default [`PATIENCE`].
+        #[must_use]
+        pub fn patience(self, patience: Duration) { self.order.patience = patience }
     }
 
     async fn begin(&self, context: &ExecutionContext) -> Result<Begin, ItemError> {
@@ -146,7 +128,7 @@ impl<T> KafkaReader<T> {
             return Ok(Begin::Restart(saved));
         }
         if let Some(scope) = &self.scope
-            && let Some(earlier) = scope.previous_run(&progress::key(&self.name, "offsets")).await?
+            && let Some(earlier) = scope.previous_run(&plan::key(&self.name, "offsets")).await?
             && let Some(saved) = self.saved(&earlier).map_err(ReadFailure::of_step)?
         {
             return Ok(Begin::Behind(saved));

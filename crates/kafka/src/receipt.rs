@@ -1,9 +1,7 @@
 //! The topic of receipts: 16 partitions, one per group, of which only the last record counts. It is created if missing.
 //! The new owner of a group reads it after it has fenced all other writers.
 
-use crate::delivery::Wave;
 use crate::options::KafkaOptions;
-use crate::producer::{Producer, Sent};
 use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
 };
@@ -27,7 +25,6 @@ const SEGMENT_BYTES: &str = "16777216";
 /// Offsets before the end to read first. A transaction uses two: the record and its end marker.
 const TAIL: i64 = 256;
 
-/// Timeout of one poll.
 const POLL: Duration = Duration::from_millis(100);
 
 /// How often to look for a topic that was just created.
@@ -39,7 +36,7 @@ type Admin = Arc<AdminClient<DefaultClientContext>>;
 pub(crate) struct Receipts {
     pub(crate) topic: String,
     config: ClientConfig,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Receipts {
@@ -76,9 +73,14 @@ impl Receipts {
         loop {
             attempt += 1;
             let (asking, name) = (admin.clone(), self.topic.clone());
-            let asked = tokio::task::spawn_blocking(move || partitions(&asking, &name, within)).await;
-            let (count, error) =
-                asked.map_err(|error| self.missing(&error.to_string()))?.map_err(unavailable)?;
+            let asked = tokio::task::spawn_blocking(move || {
+                let metadata = asking.inner().fetch_metadata(Some(&name), within)?;
+                let found = metadata.topics().first();
+                let count = found.map_or(0, |topic| topic.partitions().len());
+                Ok((count, found.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from)))
+            });
+            let asked = asked.await.map_err(|error| self.missing(&error.to_string()))?;
+            let (count, error) = asked.map_err(unavailable)?;
             match error {
                 None if count == Group::COUNT => return Ok(()),
                 None if count > 0 => {
@@ -204,18 +206,6 @@ impl Receipts {
             .set("auto.offset.reset", "earliest");
         config.create().map_err(unavailable)
     }
-
-    /// Inside the producer's transaction.
-    pub(crate) fn send(
-        &self,
-        group: Group,
-        receipt: &Receipt,
-        producer: &Producer,
-        place: (&Arc<Wave>, usize),
-    ) -> Sent {
-        let to = (self.topic.as_str(), i32::from(group.get()));
-        producer.send_text(to, (&group.to_string(), &receipt.to_json()), place)
-    }
 }
 
 fn not_there(error: Option<RDKafkaErrorCode>, refused: Option<RDKafkaErrorCode>) -> String {
@@ -224,17 +214,6 @@ fn not_there(error: Option<RDKafkaErrorCode>, refused: Option<RDKafkaErrorCode>)
         Some(code) => format!("{found}; it could not be made: {code}"),
         None => found,
     }
-}
-
-/// The number of partitions. Blocks.
-fn partitions(
-    admin: &Admin,
-    topic: &str,
-    within: Duration,
-) -> Result<(usize, Option<RDKafkaErrorCode>), ClientError> {
-    let metadata = admin.inner().fetch_metadata(Some(topic), within)?;
-    let found = metadata.topics().first();
-    Ok(found.map_or((0, None), |topic| (topic.partitions().len(), topic.error().map(RDKafkaErrorCode::from))))
 }
 
 /// Transient: brokers that restart, and new topics without a leader.

@@ -5,7 +5,6 @@ use rdkafka::ClientConfig;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Nothing by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Security {
     pub tls: Option<Tls>,
@@ -19,7 +18,6 @@ pub struct Tls {
     pub ca: Option<PathBuf>,
     /// PEM file of the client certificate.
     pub certificate: Option<PathBuf>,
-    /// PEM file of its key.
     pub key: Option<PathBuf>,
     pub key_password: Option<String>,
 }

@@ -5,7 +5,7 @@ use crate::failure::ErrorClass;
 use crate::producer::Producer;
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
 
@@ -13,30 +13,16 @@ use tidemill_domain::time::{Clock, Monotonic};
 const ATTEMPTS: u32 = 10;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 
-/// Timeout of one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a topic counts as missing before it is looked up again.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
-    There,
-    /// With the reason.
-    Refused(String),
-    Unknown(String),
-}
-
 #[derive(Debug)]
 pub(crate) struct Known {
     clock: Arc<dyn Clock>,
-    topics: Mutex<HashMap<String, State>>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum State {
-    There,
-    Refused { why: String, at: Monotonic },
+    /// None if it exists; otherwise why it refuses records, and when that was found out.
+    topics: Mutex<HashMap<String, Option<(String, Monotonic)>>>,
 }
 
 impl Known {
@@ -44,12 +30,16 @@ impl Known {
         Self { clock, topics: Mutex::default() }
     }
 
-    pub(crate) async fn look(&self, topic: &str, producer: &Arc<Producer>) -> Look {
-        let state = self.topics.lock().unwrap_or_else(PoisonError::into_inner).get(topic).cloned();
-        match state {
-            Some(State::There) => return Look::There,
-            Some(State::Refused { why, at }) if self.clock.monotonic().since(at) < REMEMBERED_FOR => {
-                return Look::Refused(why);
+    /// Why a topic refuses records, or none. The error says why that is not known.
+    pub(crate) async fn refusal(
+        &self,
+        topic: &str,
+        producer: &Arc<Producer>,
+    ) -> Result<Option<String>, String> {
+        match self.topics().get(topic) {
+            Some(None) => return Ok(None),
+            Some(Some((why, at))) if self.clock.monotonic().since(*at) < REMEMBERED_FOR => {
+                return Ok(Some(why.clone()));
             }
             _ => {}
         }
@@ -58,22 +48,21 @@ impl Known {
             attempt += 1;
             let (asking, name) = (producer.clone(), topic.to_owned());
             let answer = tokio::task::spawn_blocking(move || asking.find_topic(&name, ANSWER_WITHIN)).await;
-            match answer {
-                Ok(Ok(())) => {
-                    self.remember(topic, State::There);
-                    return Look::There;
+            match answer.map_err(|error| error.to_string())? {
+                Ok(()) => {
+                    self.topics().insert(topic.to_owned(), None);
+                    return Ok(None);
                 }
-                Ok(Err(code)) if appears_soon(code) && attempt < ATTEMPTS => {
+                Err(code) if appears_soon(code) && attempt < ATTEMPTS => {
                     tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 }
-                Ok(Err(code)) if ErrorClass::of(code) == ErrorClass::Topic => {
-                    return Look::Refused(self.refuse(topic, code));
+                Err(code) if ErrorClass::of(code) == ErrorClass::Topic => {
+                    return Ok(Some(self.refuse(topic, code)));
                 }
-                Ok(Err(code)) => {
+                Err(code) => {
                     let complaint = producer.complaint().unwrap_or_default();
-                    return Look::Unknown(format!("topic {topic}: {code} {complaint}").trim_end().to_owned());
+                    return Err(format!("topic {topic}: {code} {complaint}").trim_end().to_owned());
                 }
-                Err(error) => return Look::Unknown(error.to_string()),
             }
         }
     }
@@ -81,16 +70,16 @@ impl Known {
     /// Marks a topic as rejecting records; returns the message.
     pub(crate) fn refuse(&self, topic: &str, code: RDKafkaErrorCode) -> String {
         let why = format!("topic {topic}: {code}");
-        self.remember(topic, State::Refused { why: why.clone(), at: self.clock.monotonic() });
+        self.topics().insert(topic.to_owned(), Some((why.clone(), self.clock.monotonic())));
         why
     }
 
-    fn remember(&self, topic: &str, state: State) {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned(), state);
+    pub(crate) fn forget(&self) {
+        self.topics().retain(|_, refusal| refusal.is_some());
     }
 
-    pub(crate) fn forget(&self) {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, state| *state != State::There);
+    fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<(String, Monotonic)>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -28,7 +28,6 @@ pub struct TransactionalPublisher {
     /// For records of attached tables.
     plain: Arc<KafkaPublisher>,
     receipts: Receipts,
-    clock: Arc<dyn Clock>,
     is_prepared: OnceCell<()>,
     groups: Mutex<BTreeMap<Group, Arc<HeldGroup>>>,
 }
@@ -48,74 +47,12 @@ impl TransactionalPublisher {
         // Fail now if the client rejects its settings.
         drop(Producer::transactional(&options, &id, Pace::Together)?);
         let receipts = Receipts::new(&options, &id, clock.clone());
-        let plain = Arc::new(KafkaPublisher::new(options, clock.clone())?);
-        Ok(Self { id, plain, receipts, clock, is_prepared: OnceCell::new(), groups: Mutex::default() })
+        let plain = Arc::new(KafkaPublisher::new(options, clock)?);
+        Ok(Self { id, plain, receipts, is_prepared: OnceCell::new(), groups: Mutex::default() })
     }
 
     fn groups(&self) -> MutexGuard<'_, BTreeMap<Group, Arc<HeldGroup>>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn take_all(
-        &self,
-        groups: &[Group],
-        system: Option<&str>,
-        guard: &LeaseGuard,
-    ) -> Vec<Result<Vec<EventId>, NotTaken>> {
-        let preparing = self.is_prepared.get_or_try_init(|| self.receipts.prepare(TAKEN_WITHIN));
-        if let Err(why) = preparing.await {
-            return vec![Err(why); groups.len()];
-        }
-        let mut taking = JoinSet::new();
-        for (n, group) in groups.iter().enumerate() {
-            let (plain, receipts) = (self.plain.clone(), self.receipts.clone());
-            let held = HeldGroup::new((*group, &self.id), plain, receipts, self.clock.clone(), guard.clone());
-            let held = Arc::new(held);
-            let system = system.map(str::to_owned);
-            taking.spawn(async move {
-                let taken = held.take(system.as_deref(), TAKEN_WITHIN).await;
-                (n, held, taken)
-            });
-        }
-        let unknown = || Err(NotTaken::Unavailable { why: "nobody answered".to_owned() });
-        let mut answers: Vec<_> = groups.iter().map(|_| unknown()).collect();
-        while let Some(taken) = taking.join_next().await {
-            let Ok((n, held, taken)) = taken else { continue };
-            if let (Some(answer), Some(group)) = (answers.get_mut(n), groups.get(n)) {
-                if taken.is_ok() {
-                    self.groups().insert(*group, held);
-                }
-                *answer = taken;
-            }
-        }
-        answers
-    }
-
-    /// Groups run concurrently.
-    async fn publish_all(&self, records: &[Record]) -> Vec<Outcome> {
-        let mut shares: BTreeMap<Group, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
-        for (n, record) in records.iter().enumerate() {
-            let (places, share) = shares.entry(Group::of(record.slot)).or_default();
-            places.push(n);
-            share.push(record.clone());
-        }
-        let not_taken = |group| Outcome::Unavailable { why: format!("the group {group} is not taken") };
-        let mut outcomes: Vec<Outcome> =
-            records.iter().map(|record| not_taken(Group::of(record.slot))).collect();
-        let mut publishing = JoinSet::new();
-        for (group, (places, share)) in shares {
-            let Some(held) = self.groups().get(&group).cloned() else { continue };
-            publishing.spawn(async move { (places, held.publish(&share).await) });
-        }
-        while let Some(published) = publishing.join_next().await {
-            let Ok((places, answers)) = published else { continue };
-            for (place, answer) in places.into_iter().zip(answers) {
-                if let Some(outcome) = outcomes.get_mut(place) {
-                    *outcome = answer;
-                }
-            }
-        }
-        outcomes
     }
 }
 
@@ -124,12 +61,65 @@ impl Publisher for TransactionalPublisher {
         transactional_sink(&self.id, &self.plain.options.bootstrap_servers)
     }
 
+    /// Groups run concurrently.
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
-        Box::pin(self.publish_all(records))
+        Box::pin(async move {
+            let mut shares: BTreeMap<Group, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
+            for (n, record) in records.iter().enumerate() {
+                let (places, share) = shares.entry(Group::of(record.slot)).or_default();
+                places.push(n);
+                share.push(record.clone());
+            }
+            let not_taken = |group| Outcome::Unavailable { why: format!("the group {group} is not taken") };
+            let mut outcomes: Vec<Outcome> =
+                records.iter().map(|record| not_taken(Group::of(record.slot))).collect();
+            let mut publishing = JoinSet::new();
+            for (group, (places, share)) in shares {
+                let Some(held) = self.groups().get(&group).cloned() else { continue };
+                publishing.spawn(async move { (places, held.publish(&share).await) });
+            }
+            while let Some(published) = publishing.join_next().await {
+                let Ok((places, answers)) = published else { continue };
+                for (place, answer) in places.into_iter().zip(answers) {
+                    if let Some(outcome) = outcomes.get_mut(place) {
+                        *outcome = answer;
+                    }
+                }
+            }
+            outcomes
+        })
     }
 
     fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, guard: &'a LeaseGuard) -> Taking<'a> {
-        Box::pin(self.take_all(groups, system, guard))
+        Box::pin(async move {
+            let preparing = self.is_prepared.get_or_try_init(|| self.receipts.prepare(TAKEN_WITHIN));
+            if let Err(why) = preparing.await {
+                return vec![Err(why); groups.len()];
+            }
+            let mut taking = JoinSet::new();
+            for (n, group) in groups.iter().enumerate() {
+                let (plain, receipts) = (self.plain.clone(), self.receipts.clone());
+                let held = HeldGroup::new((*group, &self.id), plain, receipts, guard.clone());
+                let held = Arc::new(held);
+                let system = system.map(str::to_owned);
+                taking.spawn(async move {
+                    let taken = held.take(system.as_deref(), TAKEN_WITHIN).await;
+                    (n, held, taken)
+                });
+            }
+            let unknown = || Err(NotTaken::Unavailable { why: "nobody answered".to_owned() });
+            let mut answers: Vec<_> = groups.iter().map(|_| unknown()).collect();
+            while let Some(taken) = taking.join_next().await {
+                let Ok((n, held, taken)) = taken else { continue };
+                if let (Some(answer), Some(group)) = (answers.get_mut(n), groups.get(n)) {
+                    if taken.is_ok() {
+                        self.groups().insert(*group, held);
+                    }
+                    *answer = taken;
+                }
+            }
+            answers
+        })
     }
 
     fn leave(&self, groups: &[Group]) {

@@ -7,7 +7,7 @@ use crate::header;
 use crate::options::KafkaOptions;
 use rdkafka::Message as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -23,15 +23,14 @@ pub struct TopicsBack {
     /// Topics to read besides those in the table.
     more: Vec<String>,
     patience: Duration,
-    /// The partitions in the order of discovery: the index is the place's number.
-    known: Vec<(String, i32)>,
-    next: BTreeMap<(String, i32), i64>,
+    /// The partitions in the order of discovery, with the next offset: the index is the place's number.
+    known: Vec<(String, i32, Option<i64>)>,
 }
 
 impl TopicsBack {
     /// Reads the topics that events of the table go to, and these.
     pub fn new(options: KafkaOptions, more: Vec<String>, patience: Duration) -> Self {
-        Self { options, more, patience, known: Vec::new(), next: BTreeMap::new() }
+        Self { options, more, patience, known: Vec::new() }
     }
 
     fn topics(&self, destinations: &[Destination]) -> BTreeSet<String> {
@@ -60,13 +59,13 @@ impl TopicsBack {
         };
         for partition in partitions {
             let bounds = settled(&consumer, whole.bounds(topic, partition)?, topic, partition)?;
-            let key = (topic.to_owned(), partition);
-            let file = self.known.iter().position(|known| *known == key).unwrap_or_else(|| {
-                self.known.push(key.clone());
+            let is_it = |known: &(String, i32, _)| known.0 == topic && known.1 == partition;
+            let file = self.known.iter().position(is_it).unwrap_or_else(|| {
+                self.known.push((topic.to_owned(), partition, None));
                 self.known.len() - 1
             });
             // Records deleted since the last round were seen by it, or count as lost.
-            let from = self.next.get(&key).copied().unwrap_or(bounds.first).max(bounds.first);
+            let from = self.known[file].2.unwrap_or(bounds.first).max(bounds.first);
             let span = Span { topic, partition, from, to: bounds.end };
             consumer.read(&span, &mut |seen| {
                 if let Some(message) = seen {
@@ -75,7 +74,7 @@ impl TopicsBack {
                 }
                 ControlFlow::Continue(())
             })?;
-            self.next.insert(key, bounds.end.max(from));
+            self.known[file].2 = Some(bounds.end.max(from));
         }
         Ok(())
     }
@@ -103,7 +102,7 @@ impl ReadBack for TopicsBack {
 
     fn name(&self, place: Place) -> String {
         match self.known.get(place.file) {
-            Some((topic, partition)) => format!("{topic}/{partition} offset {}", place.line),
+            Some((topic, partition, _)) => format!("{topic}/{partition} offset {}", place.line),
             None => String::new(),
         }
     }

@@ -3,8 +3,7 @@
 //!
 //! It reads one partition after the other, so that a restart sees the records in the same order.
 
-use super::plan::{Begin, plan};
-use super::progress::Progress;
+use super::plan::{Begin, Progress, plan};
 use super::record::KafkaRecord;
 use crate::consumer::{Consumer, Isolation, Span};
 use crate::failure::ReadFailure;
@@ -14,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Capacity of the queue.
 const PORTIONS: usize = 2;
 
 /// A portion is complete with this many records, or `BYTES_MAX` bytes.
@@ -25,7 +23,6 @@ const BYTES_MAX: usize = 1024 * 1024;
 pub(super) enum Portion {
     /// Of one partition, in order.
     Records(Vec<KafkaRecord>),
-    /// This partition is done.
     Finished(i32),
 }
 

@@ -50,13 +50,11 @@ impl KafkaRecord {
         len(&self.key) + len(&self.payload) + headers
     }
 
-    /// For messages.
     pub fn place(&self) -> String {
         format!("{}/{} offset {}", self.topic, self.partition, self.offset)
     }
 }
 
-/// How bytes are decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
