@@ -88,10 +88,8 @@ impl BlockingPool {
             match timeout(self.patience, &mut told).await {
                 Ok(Ok(done)) => return done,
                 Ok(Err(_)) => {
-                    return Err(Trouble::new(
-                        Failure::Unexpected,
-                        &format!("{what}: the thread has broken off"),
-                    ));
+                    let message = format!("{what}: the thread has broken off");
+                    return Err(Trouble::new(Failure::Unexpected, &message));
                 }
                 Err(_) if pulse.beats.load(Ordering::Relaxed) == beats => {
                     let message = format!("{what}: nothing has moved for {:?}", self.patience);

@@ -35,7 +35,6 @@ pub struct FarmOptions {
 }
 
 impl FarmOptions {
-    /// Without a secret.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -82,9 +81,9 @@ impl NexrenderFarm {
     /// same numbers, and its film must not be published as ours.
     async fn find(&self, name: &str, document: Option<&Value>) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(name) else { return Ok(None) };
-        let answer = self.caller.call(Method::GET, url, None).await?;
-        let job = read(FarmCall::Look, answer.status, &answer.body, self.dialect)?;
-        if job.is_some() && document.is_some_and(|document| is_another(&answer.body, document)) {
+        let (status, body) = self.caller.call(Method::GET, url, None).await?;
+        let job = read(FarmCall::Look, status, &body, self.dialect)?;
+        if job.is_some() && document.is_some_and(|document| is_another(&body, document)) {
             let message = format!(
                 "nexrender has a job {name} already, which is another one; let each queue have a nexrender of its own, \
                  or take that job out if nobody needs it"
@@ -92,28 +91,6 @@ impl NexrenderFarm {
             return Err(Trouble::new(Failure::NameTaken, &message));
         }
         Ok(job)
-    }
-
-    async fn post(&self, uid: Uid, document: &Value) -> Result<RemoteJob, Trouble> {
-        let name = uid.to_string();
-        if let Some(job) = self.find(&name, Some(document)).await? {
-            return Ok(job);
-        }
-        let body = named(document, &name).to_string();
-        let answer = match self.caller.call(Method::POST, self.address.jobs(), Some(body)).await {
-            Ok(answer) => answer,
-            Err(never) if !never.is_sent => return Err(never.into()),
-            Err(lost) => return self.search(&name, document, lost.into()).await,
-        };
-        match read(FarmCall::Submit, answer.status, &answer.body, self.dialect) {
-            Ok(Some(job)) => Ok(job),
-            Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
-            // It may have accepted the job before it broke.
-            Err(trouble) if trouble.failure == Failure::NexrenderDown => {
-                self.search(&name, document, trouble).await
-            }
-            Err(trouble) => Err(trouble),
-        }
     }
 
     /// For a job that nexrender may or may not have.
@@ -129,40 +106,6 @@ impl NexrenderFarm {
         }
         let message = format!("whether it has the job {name} is not known: {}", trouble.message);
         Err(Trouble::new(trouble.failure, &message))
-    }
-
-    async fn take_out(&self, job: &str) -> Result<(), Trouble> {
-        let Some(url) = self.address.job(job) else { return Ok(()) };
-        let answer = self.caller.call(Method::DELETE, url, None).await?;
-        match answer.status {
-            // The open server answers 204, never 404, to unknown jobs, and 200 to this.
-            204 | 404 | 410 if self.dialect == Dialect::Oss => {}
-            200..=299 | 404 | 410 => return Ok(()),
-            _ => {}
-        }
-        // Other statuses mean the same as in a look-up.
-        read(FarmCall::Look, answer.status, &answer.body, self.dialect).map(drop)
-    }
-
-    async fn ask_who_it_is(&self) -> Result<(), Trouble> {
-        let health = self.caller.call(Method::GET, self.address.health(), None).await?;
-        let is_open_server = health.status == 200 && health.body.trim() == "ok";
-        if self.dialect != Dialect::Cloud && is_open_server {
-            // Only this call needs the secret.
-            return self.find(NOBODY, None).await.map(drop);
-        }
-        if self.dialect == Dialect::Oss {
-            read(FarmCall::Look, health.status, &health.body, self.dialect)?;
-            return Err(not_nexrender(&self.address));
-        }
-        let list = self.caller.head_of(self.address.jobs()).await?;
-        match list.status {
-            200 if list.is_json => Ok(()),
-            401 | 403 | 408 | 425 | 429 | 500.. => {
-                read(FarmCall::Look, list.status, "it does not list its jobs", self.dialect).map(drop)
-            }
-            _ => Err(not_nexrender(&self.address)),
-        }
     }
 }
 
@@ -192,7 +135,25 @@ impl Farm for NexrenderFarm {
     }
 
     fn check(&self) -> Asking<'_, ()> {
-        Box::pin(self.ask_who_it_is())
+        Box::pin(async move {
+            let (status, body) = self.caller.call(Method::GET, self.address.health(), None).await?;
+            if self.dialect != Dialect::Cloud && status == 200 && body.trim() == "ok" {
+                // Only this call needs the secret.
+                return self.find(NOBODY, None).await.map(drop);
+            }
+            if self.dialect == Dialect::Oss {
+                read(FarmCall::Look, status, &body, self.dialect)?;
+                return Err(not_nexrender(&self.address));
+            }
+            let (status, is_json) = self.caller.head_of(self.address.jobs()).await?;
+            match status {
+                200 if is_json => Ok(()),
+                401 | 403 | 408 | 425 | 429 | 500.. => {
+                    read(FarmCall::Look, status, "it does not list its jobs", self.dialect).map(drop)
+                }
+                _ => Err(not_nexrender(&self.address)),
+            }
+        })
     }
 
     fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>> {
@@ -200,11 +161,42 @@ impl Farm for NexrenderFarm {
     }
 
     fn submit<'a>(&'a self, uid: Uid, document: &'a Value) -> Asking<'a, RemoteJob> {
-        Box::pin(self.post(uid, document))
+        Box::pin(async move {
+            let name = uid.to_string();
+            if let Some(job) = self.find(&name, Some(document)).await? {
+                return Ok(job);
+            }
+            let body = named(document, &name).to_string();
+            let (status, body) = match self.caller.call(Method::POST, self.address.jobs(), Some(body)).await {
+                Ok(answer) => answer,
+                Err(never) if !never.is_sent => return Err(never.into()),
+                Err(lost) => return self.search(&name, document, lost.into()).await,
+            };
+            match read(FarmCall::Submit, status, &body, self.dialect) {
+                Ok(Some(job)) => Ok(job),
+                Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
+                // It may have accepted the job before it broke.
+                Err(trouble) if trouble.failure == Failure::NexrenderDown => {
+                    self.search(&name, document, trouble).await
+                }
+                Err(trouble) => Err(trouble),
+            }
+        })
     }
 
     fn remove<'a>(&'a self, job: &'a str) -> Asking<'a, ()> {
-        Box::pin(self.take_out(job))
+        Box::pin(async move {
+            let Some(url) = self.address.job(job) else { return Ok(()) };
+            let (status, body) = self.caller.call(Method::DELETE, url, None).await?;
+            match status {
+                // The open server answers 204, never 404, to unknown jobs, and 200 to this.
+                204 | 404 | 410 if self.dialect == Dialect::Oss => {}
+                200..=299 | 404 | 410 => return Ok(()),
+                _ => {}
+            }
+            // Other statuses mean the same as in a look-up.
+            read(FarmCall::Look, status, &body, self.dialect).map(drop)
+        })
     }
 }
 

@@ -5,8 +5,9 @@ mod probe;
 mod program;
 
 use crate::blocking_pool::BlockingPool;
-use crate::storage::errno::io_trouble;
+use crate::storage::folder::io_trouble;
 use program::{Program, Run};
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,6 @@ const PROBE_BYTES_MAX: usize = 4 << 20;
 /// Enough for one frame of the largest clip.
 const PICTURE_BYTES_MAX: usize = 64 << 20;
 
-/// Timeout of `-version`.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
@@ -69,89 +69,41 @@ impl FfmpegInspector {
         }
     }
 
-    async fn ask_for_programs(&self) -> Result<(), Trouble> {
-        for program in [&self.ffprobe, &self.ffmpeg] {
-            let run =
-                Run { arguments: vec!["-version".into()], within: VERSION_WITHIN, stdout_max: 64 << 10 };
-            let ran = program.run(run, |_| ()).await?;
-            if !ran.is_success {
-                return Err(program.missing("it does not even say its version"));
-            }
-        }
-        Ok(())
-    }
-
-    async fn look(&self, file: &LocalPath, profile: &Profile) -> Result<Probe, Trouble> {
-        let bytes = self.size(file).await?;
-        let mut probe = self.probe(file, bytes).await?;
-        if profile.decoding == Decoding::On {
-            let seconds = probe::seconds(&probe);
-            let heard = self.decode(file, self.decode_within(seconds)).await?;
-            probe.shares = heard.shares(seconds, probe.audios.len());
-            probe.decoded = Some(heard.decoded());
-        }
-        Ok(probe)
-    }
-
     /// The size of a regular file; links are rejected, because they might point anywhere.
     async fn size(&self, file: &LocalPath) -> Result<u64, Trouble> {
-        let path = path_of(file);
+        let path = PathBuf::from(file.to_string());
         let looking = self.blocking_pool.run(file.to_string(), move |_| match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() => Ok(found.len()),
-            Ok(_) => Err(invalid(&path, "it is not a regular file")),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(invalid(&path, "it is not there")),
+            Ok(_) => Err(invalid(path.display(), "it is not a regular file")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(invalid(path.display(), "it is not there"))
+            }
             Err(error) => Err(io_trouble(path.display(), &error)),
         });
         looking.await
     }
 
-    async fn probe(&self, file: &LocalPath, bytes: u64) -> Result<Probe, Trouble> {
-        let arguments = ["-v", "error", "-of", "json", "-count_packets", "-show_streams", "-show_format"];
-        let mut complaint = None;
-        let run = Run {
-            arguments: [&words(&arguments)[..], &input(file)].concat(),
-            within: self.probe_within,
-            stdout_max: PROBE_BYTES_MAX,
-        };
-        let ran = self.ffprobe.run(run, |line| _ = complaint.get_or_insert_with(|| line.to_owned())).await?;
-        if !ran.is_success || ran.is_cut {
-            let why = complaint.unwrap_or_else(|| "ffprobe cannot read it".to_owned());
-            return Err(invalid(&path_of(file), &why));
-        }
-        let text = String::from_utf8_lossy(&ran.stdout);
-        probe::parse(&text, bytes).map_err(|why| invalid(&path_of(file), why))
-    }
-
-    fn decode_within(&self, seconds: f64) -> Duration {
-        // A file may claim any duration; the limit is a day.
-        let long = (self.decode_factor * seconds).clamp(0.0, 86_400.0);
-        self.probe_within + Duration::from_secs_f64(long)
-    }
-
-    /// A still from the middle of a clip.
-    async fn take_picture(&self, file: &LocalPath, picture: &LocalPath) -> Result<(), Trouble> {
+    async fn probe(&self, file: &LocalPath) -> Result<Probe, Trouble> {
         let bytes = self.size(file).await?;
-        let middle = probe::seconds(&self.probe(file, bytes).await?) / 2.0;
-        let target = path_of(picture);
-        let is_png = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
-        let encoder = if is_png { "png" } else { "mjpeg" };
-        let before = ["-nostdin", "-hide_banner", "-v", "error", "-ss", &format!("{middle:.3}")];
-        // Through a pipe: ffmpeg treats % in a file name as a pattern.
-        let after = ["-map", "0:V:0", "-frames:v", "1", "-c:v", encoder, "-f", "image2pipe", "-"];
-        let arguments = [&words(&before)[..], &input(file), &words(&after)].concat();
-        let mut complaint = None;
-        let run = Run { arguments, within: self.probe_within, stdout_max: PICTURE_BYTES_MAX };
-        let ran = self.ffmpeg.run(run, |line| _ = complaint.get_or_insert_with(|| line.to_owned())).await?;
-        if !ran.is_success || ran.is_cut || ran.stdout.is_empty() {
-            let why = complaint.unwrap_or_else(|| "ffmpeg finds no picture in it".to_owned());
-            return Err(invalid(&path_of(file), &why));
-        }
-        let writing = self.blocking_pool.run(picture.to_string(), move |pulse| {
-            pulse.beat()?;
-            write(&target, &ran.stdout).map_err(|error| io_trouble(target.display(), &error))
-        });
-        writing.await
+        let before = ["-v", "error", "-of", "json", "-count_packets", "-show_streams", "-show_format"];
+        let run = self.run(arguments(&before, file, &[]), PROBE_BYTES_MAX);
+        let said = output(&self.ffprobe, run, file, "ffprobe cannot read it").await?;
+        probe::parse(&String::from_utf8_lossy(&said), bytes).map_err(|why| invalid(file, why))
     }
+
+    fn run(&self, arguments: Vec<String>, stdout_max: usize) -> Run {
+        Run { arguments, within: self.probe_within, stdout_max }
+    }
+}
+
+/// What a program says about a file; if it fails, its first complaint.
+async fn output(program: &Program, run: Run, file: &LocalPath, otherwise: &str) -> Result<Vec<u8>, Trouble> {
+    let mut complaint = None;
+    let ran = program.run(run, |line| _ = complaint.get_or_insert_with(|| line.to_owned())).await?;
+    if !ran.is_success || ran.is_cut || ran.stdout.is_empty() {
+        return Err(invalid(file, complaint.as_deref().unwrap_or(otherwise)));
+    }
+    Ok(ran.stdout)
 }
 
 /// Replaces the file atomically; an earlier one shows the same render.
@@ -168,33 +120,62 @@ fn write(target: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A file that cannot be measured.
-fn invalid(path: &Path, why: &str) -> Trouble {
-    Trouble::new(Failure::OutputInvalid, &format!("{}: {why}", path.display()))
+fn invalid(file: impl Display, why: &str) -> Trouble {
+    Trouble::new(Failure::OutputInvalid, &format!("{file}: {why}"))
 }
 
-fn path_of(file: &LocalPath) -> PathBuf {
-    PathBuf::from(file.to_string())
-}
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-/// Input arguments: a playlist must not open other files, and no name is read as a protocol or an option.
-fn input(file: &LocalPath) -> [String; 4] {
-    ["-protocol_whitelist".to_owned(), "file".to_owned(), "-i".to_owned(), format!("file:{file}")]
+/// A playlist must not open other files, and no name is read as a protocol or an option.
+fn arguments(before: &[&str], file: &LocalPath, after: &[&str]) -> Vec<String> {
+    let input = ["-protocol_whitelist", "file", "-i", &format!("file:{file}")];
+    [before, &input, after].concat().into_iter().map(str::to_owned).collect()
 }
 
 impl Inspector for FfmpegInspector {
     fn check(&self) -> Asking<'_, ()> {
-        Box::pin(self.ask_for_programs())
+        Box::pin(async move {
+            for program in [&self.ffprobe, &self.ffmpeg] {
+                let run =
+                    Run { arguments: vec!["-version".into()], within: VERSION_WITHIN, stdout_max: 64 << 10 };
+                if !program.run(run, |_| ()).await?.is_success {
+                    return Err(program.missing("it does not even say its version"));
+                }
+            }
+            Ok(())
+        })
     }
 
     fn inspect<'a>(&'a self, file: &'a LocalPath, profile: &'a Profile) -> Asking<'a, Probe> {
-        Box::pin(self.look(file, profile))
+        Box::pin(async move {
+            let mut probe = self.probe(file).await?;
+            if profile.decoding == Decoding::On {
+                let seconds = probe::seconds(&probe);
+                // A file may claim any duration; the limit is a day.
+                let long = (self.decode_factor * seconds).clamp(0.0, 86_400.0);
+                let heard = self.decode(file, self.probe_within + Duration::from_secs_f64(long)).await?;
+                probe.shares = heard.shares(seconds, probe.audios.len());
+                probe.decoded = Some(heard.decoded());
+            }
+            Ok(probe)
+        })
     }
 
+    /// A still from the middle of a clip.
     fn poster<'a>(&'a self, file: &'a LocalPath, picture: &'a LocalPath) -> Asking<'a, ()> {
-        Box::pin(self.take_picture(file, picture))
+        Box::pin(async move {
+            let middle = probe::seconds(&self.probe(file).await?) / 2.0;
+            let target = PathBuf::from(picture.to_string());
+            let is_png = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
+            let encoder = if is_png { "png" } else { "mjpeg" };
+            let before = ["-nostdin", "-hide_banner", "-v", "error", "-ss", &format!("{middle:.3}")];
+            // Through a pipe: ffmpeg treats % in a file name as a pattern.
+            let after = ["-map", "0:V:0", "-frames:v", "1", "-c:v", encoder, "-f", "image2pipe", "-"];
+            let run = self.run(arguments(&before, file, &after), PICTURE_BYTES_MAX);
+            let bytes = output(&self.ffmpeg, run, file, "ffmpeg finds no picture in it").await?;
+            let writing = self.blocking_pool.run(picture.to_string(), move |pulse| {
+                pulse.beat()?;
+                write(&target, &bytes).map_err(|error| io_trouble(target.display(), &error))
+            });
+            writing.await
+        })
     }
 }

@@ -1,8 +1,4 @@
 //! The services a render worker uses: nexrender, ffmpeg and a NAS.
-//!
-//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `blocking_pool` (file work that may hang),
-//! [`inspector`] (`program`, `probe`, `decode`) and [`storage`] (`errno`, [`place`](storage::place),
-//! `folder`, `copy`, `publish`, `sweep`).
 
 pub mod farm;
 

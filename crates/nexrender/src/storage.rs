@@ -3,17 +3,16 @@
 //! A file is copied next to its final place under the name of a part, hashed, synced, and then given its final name.
 //! Playout sees all of it or nothing.
 
-pub(crate) mod errno;
 pub mod place;
 
+pub(crate) mod folder;
+
 mod copy;
-mod folder;
 mod publish;
 mod sweep;
 
 use crate::blocking_pool::{BlockingPool, Pulse};
-use errno::io_trouble;
-use folder::Folder;
+use folder::{Folder, io_trouble, trouble};
 use place::Place;
 use rustix::io::Errno;
 use std::io::Write;
@@ -118,7 +117,7 @@ impl Storage for NasStorage {
             let root = options.output.open()?;
             match root.enter(&output.folder)? {
                 Some(folder) => publish::publish(&folder, &output, &content, pulse),
-                None => Err(errno::trouble(root.path_of(&output.folder)?, Errno::NOENT)),
+                None => Err(trouble(root.path_of(&output.folder)?, Errno::NOENT)),
             }
         })
     }

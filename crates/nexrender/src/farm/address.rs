@@ -3,7 +3,6 @@
 use super::BadFarm;
 use reqwest::Url;
 
-/// Default path.
 const API: [&str; 2] = ["api", "v1"];
 
 #[derive(Clone, Debug)]

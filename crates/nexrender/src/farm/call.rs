@@ -4,7 +4,6 @@ use super::{BadFarm, FarmOptions};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use std::error::Error;
-use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_domain::render::answer::Dialect;
 
@@ -18,16 +17,6 @@ pub(super) struct Caller {
     client: Client,
     name: String,
     answer_within: Duration,
-}
-
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
-}
-
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) is_json: bool,
 }
 
 /// No answer, or only a part.
@@ -55,12 +44,13 @@ impl Caller {
         Ok(Self { client, name, answer_within: options.answer_within })
     }
 
+    /// The status and the body.
     pub(super) async fn call(
         &self,
         method: Method,
         url: Url,
         body: Option<String>,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<(u16, String), NoAnswer> {
         let mut response = self.send(method, url, body).await?;
         let status = response.status().as_u16();
         let mut bytes = Vec::new();
@@ -71,15 +61,15 @@ impl Caller {
                 return Err(NoAnswer { is_sent: true, words });
             }
         }
-        Ok(Answer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Does not read the body.
-    pub(super) async fn head_of(&self, url: Url) -> Result<Head, NoAnswer> {
+    /// The status, and whether the body is JSON; it is not read.
+    pub(super) async fn head_of(&self, url: Url) -> Result<(u16, bool), NoAnswer> {
         let response = self.send(Method::GET, url, None).await?;
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        Ok(Head { status: response.status().as_u16(), is_json: kind.starts_with("application/json") })
+        let kind = response.headers().get(CONTENT_TYPE);
+        let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        Ok((response.status().as_u16(), is_json))
     }
 
     async fn send(&self, method: Method, url: Url, body: Option<String>) -> Result<Response, NoAnswer> {
@@ -97,13 +87,9 @@ impl Caller {
             (false, true) => format!("{name} did not answer within {:?}", self.answer_within),
             (false, false) => format!("the connection to {name} broke"),
         };
-        // The error's own text contains the whole URL; its source says why.
-        let mut cause = error.source();
-        while let Some(deeper) = cause {
-            if deeper.source().is_none() {
-                let _infallible = write!(words, ": {deeper}");
-            }
-            cause = deeper.source();
+        // The error's own text contains the whole URL; its deepest source says why.
+        if let Some(cause) = std::iter::successors(error.source(), |cause| (*cause).source()).last() {
+            words.push_str(&format!(": {cause}"));
         }
         NoAnswer { is_sent: !error.is_connect(), words }
     }

@@ -4,7 +4,7 @@
 //! black_start:0 black_end:3 …` and `[h264 @ 0x55…] [error] Invalid NAL unit size`.
 
 use super::program::Run;
-use super::{FfmpegInspector, input, words};
+use super::{FfmpegInspector, arguments};
 use std::time::Duration;
 use tidemill_domain::render::check::{Decoded, Shares};
 use tidemill_domain::render::{LocalPath, Trouble};
@@ -22,7 +22,7 @@ impl FfmpegInspector {
             &["-f", "null", "-"],
         ]
         .concat();
-        let arguments = [&words(&before)[..], &input(file), &words(&after)].concat();
+        let arguments = arguments(&before, file, &after);
         let mut heard = Findings::default();
         let ran = self.ffmpeg.run(Run { arguments, within, stdout_max: 0 }, |line| heard.hear(line)).await?;
         if !ran.is_success {
@@ -40,7 +40,6 @@ pub(super) struct Findings {
     silent: Spans,
 }
 
-/// Passages, in seconds.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Spans {
     ended: Vec<(f64, f64)>,
@@ -124,7 +123,6 @@ fn brackets(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('[')?.split_once("] ")
 }
 
-/// The number after a word.
 fn after(text: &str, word: &str) -> Option<f64> {
     let (_, rest) = text.split_once(word)?;
     let number: f64 = rest.split_whitespace().next()?.parse().ok()?;

@@ -1,7 +1,6 @@
 //! Copies a node's file next to its final place, durably, and hashes files.
 
-use super::errno::{io_trouble, trouble};
-use super::folder::Folder;
+use super::folder::{Folder, io_trouble, trouble};
 use super::place::{StagedFile, descend};
 use super::{ReadBack, StorageOptions};
 use crate::blocking_pool::Pulse;
@@ -35,7 +34,15 @@ pub(super) fn copy_beside(
     let part = folder.create(&output.part)?;
     let part_path = folder.path_of(&output.part)?;
     let copied = copy(&source, &part, staged, &part_path, pulse).and_then(|content| {
-        check_copy(&source, seen, &part, &content, staged, &part_path)?;
+        if see(&source, staged)? != seen || content.bytes != seen.bytes {
+            let message = format!("{staged} was written to while it was copied");
+            return Err(Trouble::new(Failure::OutputInvalid, &message));
+        }
+        let written = see(&part, &part_path)?.bytes;
+        if written != content.bytes {
+            let message = format!("{part_path} has {written} bytes of {}", content.bytes);
+            return Err(Trouble::new(Failure::NasFailed, &message));
+        }
         if options.read_back == ReadBack::On {
             read_back(&part, &content, &part_path, pulse)?;
         }
@@ -54,29 +61,9 @@ fn see(file: &File, path: &LocalPath) -> Result<StagedFile, Trouble> {
     fstat(file).map(|found| StagedFile::of(&found)).map_err(|errno| trouble(path, errno))
 }
 
-/// Fails if the file changed during the copy.
-fn check_copy(
-    source: &File,
-    before: StagedFile,
-    part: &File,
-    content: &Content,
-    staged: &LocalPath,
-    part_path: &LocalPath,
-) -> Result<(), Trouble> {
-    if see(source, staged)? != before || content.bytes != before.bytes {
-        let message = format!("{staged} was written to while it was copied");
-        return Err(Trouble::new(Failure::OutputInvalid, &message));
-    }
-    let written = see(part, part_path)?.bytes;
-    if written != content.bytes {
-        let message = format!("{part_path} has {written} bytes of {}", content.bytes);
-        return Err(Trouble::new(Failure::NasFailed, &message));
-    }
-    Ok(())
-}
-
 fn read_back(mut part: &File, content: &Content, path: &LocalPath, pulse: &Pulse) -> Result<(), Trouble> {
-    forget_cached(part);
+    // The next read comes from the disk, as far as the system supports it. Failing is fine.
+    let _heeded = fadvise(part, 0, None, Advice::DontNeed);
     part.rewind().map_err(|error| io_trouble(path, &error))?;
     if hash(part, path, pulse)? != *content {
         let message = format!("{path} reads differently from what was written");
@@ -123,11 +110,6 @@ fn copy(
     })?;
     to.sync_all().map_err(|error| cannot_write(&error))?;
     Ok(content)
-}
-
-/// Makes the next read come from the disk, as far as the system supports it. Failing is fine.
-fn forget_cached(file: &File) {
-    let _heeded = fadvise(file, 0, None, Advice::DontNeed);
 }
 
 fn pass(

@@ -3,8 +3,7 @@
 //! Without the mount there is an empty folder on this host's disk. Writing there would fill that disk and look like
 //! success.
 
-use super::errno::trouble;
-use super::folder::{Folder, is_file};
+use super::folder::{Folder, is_file, trouble};
 use rustix::fs::{AtFlags, CWD, Stat, statat};
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Sight;

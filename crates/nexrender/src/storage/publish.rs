@@ -1,8 +1,7 @@
 //! Gives a part its final name. An existing file of that name is never replaced.
 
 use super::copy::hash;
-use super::errno::{cannot_link, io_trouble, trouble};
-use super::folder::Folder;
+use super::folder::{Folder, cannot_link, io_trouble, trouble};
 use crate::blocking_pool::Pulse;
 use rustix::fs::{AtFlags, CWD, RenameFlags, fstat, linkat, renameat, renameat_with, statat};
 use rustix::io::Errno;

@@ -2,7 +2,6 @@
 
 use super::folder::{Folder, is_file};
 use crate::blocking_pool::Pulse;
-use rustix::fs::Stat;
 use std::time::Duration;
 use tidemill_domain::render::name::part_of;
 use tidemill_domain::render::output::{BroadcastDate, staged_for};
@@ -69,10 +68,7 @@ fn remove_if_old(
 }
 
 fn is_old(folder: &Folder, name: &str, age: Duration, now: Timestamp) -> Result<bool, Trouble> {
-    let found = folder.stat_of(name)?;
-    Ok(found.is_some_and(|found| is_file(&found) && now.since(touched(&found)) >= age))
-}
-
-fn touched(found: &Stat) -> Timestamp {
-    Timestamp::from_micros(found.st_mtime.saturating_mul(1_000_000))
+    let Some(found) = folder.stat_of(name)? else { return Ok(false) };
+    let touched = Timestamp::from_micros(found.st_mtime.saturating_mul(1_000_000));
+    Ok(is_file(&found) && now.since(touched) >= age)
 }
