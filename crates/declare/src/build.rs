@@ -3,6 +3,7 @@
 //! Paths are relative to the working folder of the program.
 
 use crate::check::{all_steps, check_given};
+use crate::expression::Scope;
 use crate::model::{At, JobFile, Names, ParameterFile, Place, StepFile, Work};
 use crate::{Diagnostic, Diagnostics};
 use serde_json::json;
@@ -19,7 +20,6 @@ mod chunk;
 mod command;
 mod endpoint;
 mod names;
-mod outbox;
 mod path;
 
 pub use path::Reach;
@@ -128,11 +128,7 @@ impl Builder<'_> {
             let context = decision.job_context.iter().map(|(key, value)| (key.to_owned(), value.clone()));
             let context = Value::Json(serde_json::Value::Object(context.collect()));
             let others = Names::from([("context".to_owned(), context), ("last".to_owned(), last(decision))]);
-            expression.answer(&crate::expression::Scope {
-                row: None,
-                parameters: &parameters,
-                others: &others,
-            })
+            expression.answer(&Scope { row: None, parameters: &parameters, others: &others })
         }))
     }
 

@@ -2,12 +2,11 @@
 
 mod call;
 mod chunk;
-mod endpoint;
 mod flow;
 mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
-use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
+use crate::model::{At, JobFile, PartitionBy, Place, ReadFile, StepFile, Work};
 use crate::parse::Gaps;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::{
@@ -103,8 +102,7 @@ impl<'a> Checker<'a> {
         if let Err(bad) = file.schedule.plan_for(&self.file.specs()) {
             let place = file.places.get(&bad.part).copied().unwrap_or(*place);
             let what = format!("the schedule cannot be kept: {}: {}", bad.part, bad.why);
-            let fix = "see docs/guide/schedules.md".to_owned();
-            self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
+            self.wrong_at(place, 1, what, "see docs/guide/schedules.md");
         }
     }
 
@@ -149,13 +147,11 @@ impl<'a> Checker<'a> {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) -> &mut Diagnostic {
-        let source = &self.file.source;
-        let line = source.line(text.place.line).unwrap_or_default();
+        let line = self.file.source.line(text.place.line).unwrap_or_default();
         let opener = line.chars().nth(text.place.column.saturating_sub(1));
         let quotes = if matches!(opener, Some('"' | '\'')) { 2 } else { 0 };
         let chars = text.value.lines().next().unwrap_or_default().chars().count() + quotes;
-        self.problems.push(Diagnostic::at(source, text.place, chars, what, fix));
-        self.last()
+        self.wrong_at(text.place, chars, what, fix)
     }
 
     /// A problem with a part of a text, from the byte `offset` on.
@@ -168,15 +164,17 @@ impl<'a> Checker<'a> {
         fix: impl Into<String>,
     ) -> &mut Diagnostic {
         let place = self.file.source.inside(text.place, &text.value, offset);
-        self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
-        self.last()
+        self.wrong_at(place, chars, what, fix)
     }
 
-    fn wrong_at(&mut self, place: Place, chars: usize, what: impl Into<String>, fix: impl Into<String>) {
+    fn wrong_at(
+        &mut self,
+        place: Place,
+        chars: usize,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> &mut Diagnostic {
         self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
-    }
-
-    fn last(&mut self) -> &mut Diagnostic {
         self.problems.last_mut().expect("a problem was pushed just before")
     }
 
@@ -188,7 +186,11 @@ impl<'a> Checker<'a> {
                     ReadFile::Sql { connection, .. } => connection.as_ref(),
                     _ => None,
                 };
-                vec![reading, chunk::range_connection(chunk)]
+                let dividing = match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
+                    Some(PartitionBy::Range { connection, .. }) => connection.as_ref(),
+                    _ => None,
+                };
+                vec![reading, dividing]
             }
             _ => Vec::new(),
         };

@@ -1,5 +1,4 @@
-//! Problems of a job file: where, what, why, and a fix. All of them are reported at once, as text with the line and as
-//! JSON.
+//! Problems of a job file: where, what, why, and a fix.
 
 use crate::Source;
 use crate::model::Place;
@@ -8,7 +7,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tidemill_domain::nearest::nearest;
 
-/// Maximum number of reported problems.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
 const EXCERPT_CHARS_MAX: usize = 100;
@@ -91,17 +89,6 @@ impl Diagnostic {
         lines.extend(self.why.clone());
         lines
     }
-
-    fn json(&self) -> Value {
-        json!({
-            "file": self.path.display().to_string(),
-            "line": self.place.map(|place| place.line),
-            "column": self.place.map(|place| place.column),
-            "what": self.what,
-            "why": self.why,
-            "fix": self.fix,
-        })
-    }
 }
 
 impl fmt::Display for Diagnostic {
@@ -167,7 +154,17 @@ impl Diagnostics {
     }
 
     pub fn json(&self) -> Value {
-        self.problems.iter().map(Diagnostic::json).collect()
+        let json = |problem: &Diagnostic| {
+            json!({
+                "file": problem.path.display().to_string(),
+                "line": problem.place.map(|place| place.line),
+                "column": problem.place.map(|place| place.column),
+                "what": problem.what,
+                "why": problem.why,
+                "fix": problem.fix,
+            })
+        };
+        self.problems.iter().map(json).collect()
     }
 
     /// The problems of several files; none if there are none.
@@ -208,7 +205,6 @@ pub(crate) fn did_you_mean<'w>(
     nearest(word, known).map_or_else(otherwise, |near| format!("did you mean {near}?"))
 }
 
-/// The beginning of a foreign text, for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const CHARS_MAX: usize = 60;
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -40,7 +40,6 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// For messages.
     pub(crate) const fn type_words(&self) -> &'static str {
         match self.content {
             Content::Null => "nothing",
@@ -57,7 +56,6 @@ pub(crate) struct Remedies {
     pub(crate) empty: &'static str,
     pub(crate) large: &'static str,
     pub(crate) deep: &'static str,
-    /// For a second document in the file.
     pub(crate) second: &'static str,
 }
 
@@ -201,7 +199,6 @@ impl<'a> Tree<'a> {
         Box::new(Diagnostic::at(self.source, place(span), chars(span), what, fix))
     }
 
-    /// Translates an error of the parser.
     fn not_yaml(&self, error: &ScanError) -> Box<Diagnostic> {
         let marker = error.marker();
         let mut place = Place { line: marker.line().max(1), column: marker.col() + 1 };

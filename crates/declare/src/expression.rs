@@ -10,7 +10,6 @@ mod decimal;
 mod failure;
 mod function;
 mod inspect;
-mod message;
 mod scope;
 mod value;
 
@@ -110,7 +109,8 @@ impl Expression {
 }
 
 fn read(text: &str) -> Result<Expression, BadText> {
-    let program = function::environment().compile(text).map_err(|errors| message::of(text, &errors))?;
+    let program =
+        function::environment().compile(text).map_err(|errors| failure::of_parsing(text, &errors))?;
     let found = inspect::inspect(text, &program)?;
     Ok(Expression { text: text.to_owned(), program, found })
 }

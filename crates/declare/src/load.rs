@@ -25,7 +25,6 @@ pub struct Folder {
     pub invalid: Vec<InvalidFile>,
 }
 
-/// A job file that cannot be used.
 #[derive(Clone, Debug)]
 pub struct InvalidFile {
     pub path: PathBuf,
@@ -91,7 +90,6 @@ pub fn load_beside(
     Ok((file, finished.filter_map(Result::ok).collect()))
 }
 
-/// Path, size and time of change of each job file.
 pub type FolderState = Vec<(PathBuf, u64, Option<SystemTime>)>;
 
 /// Changes whenever a job file of the folder is added, removed or written.
@@ -107,6 +105,7 @@ pub fn folder_state(folder: impl AsRef<Path>) -> io::Result<FolderState> {
 }
 
 /// A job file with everything that was found wrong so far.
+#[derive(Default)]
 struct Draft {
     path: PathBuf,
     job: Option<String>,
@@ -121,7 +120,7 @@ impl Draft {
     fn load(path: &Path) -> Self {
         match text(path) {
             Ok(text) => Self::read(path.to_owned(), &text),
-            Err(problem) => Self::unreadable(path.to_owned(), None, vec![*problem]),
+            Err(problem) => Self { path: path.to_owned(), problems: vec![*problem], ..Self::default() },
         }
     }
 
@@ -129,7 +128,7 @@ impl Draft {
         let source = Source::new(&path, text);
         let job = declared_name(text);
         let (root, mut problems) = document::read(&source, document::OF_JOB);
-        let Some(root) = root else { return Self::unreadable(path, job, problems) };
+        let Some(root) = root else { return Self { path, job, problems, ..Self::default() } };
         let (mut file, gaps, found) = parse::job(&source, &root);
         problems.extend(found);
         if let Some(file) = &mut file {
@@ -137,10 +136,6 @@ impl Draft {
             problems.extend(check::alone(file, &gaps));
         }
         Self { path, job, file, gaps, problems, is_caller: false }
-    }
-
-    fn unreadable(path: PathBuf, job: Option<String>, problems: Vec<Diagnostic>) -> Self {
-        Self { path, job, file: None, gaps: Gaps::default(), problems, is_caller: false }
     }
 
     fn finish(self) -> Result<JobFile, Diagnostics> {
@@ -193,13 +188,11 @@ fn check_together(drafts: &mut [Draft], known: &Known<'_>) {
         files: drafts.iter().filter_map(|draft| draft.file.as_ref()).collect(),
         invalid: invalid_jobs(drafts),
     };
-    let found: Vec<Vec<Diagnostic>> = drafts
-        .iter()
-        .map(|Draft { file, gaps, .. }| match file {
-            Some(file) => check::outside(file, gaps, known.connections, &neighbours),
-            None => Vec::new(),
-        })
-        .collect();
+    let outside = |Draft { file, gaps, .. }: &Draft| match file {
+        Some(file) => check::outside(file, gaps, known.connections, &neighbours),
+        None => Vec::new(),
+    };
+    let found: Vec<Vec<Diagnostic>> = drafts.iter().map(outside).collect();
     for (draft, found) in drafts.iter_mut().zip(found) {
         draft.problems.extend(found);
     }
@@ -220,11 +213,8 @@ fn check_together(drafts: &mut [Draft], known: &Known<'_>) {
 
 /// The jobs that files with mistakes declare.
 fn invalid_jobs(drafts: &[Draft]) -> Vec<&str> {
-    drafts
-        .iter()
-        .filter(|draft| !draft.problems.is_empty())
-        .filter_map(|draft| draft.job.as_deref())
-        .collect()
+    let invalid = drafts.iter().filter(|draft| !draft.problems.is_empty());
+    invalid.filter_map(|draft| draft.job.as_deref()).collect()
 }
 
 /// Reads no more than a job file may have.
@@ -249,12 +239,11 @@ fn text(path: &Path) -> Result<String, Box<Diagnostic>> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
-        let line = before.lines().count().max(1);
+        let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
         let source = Source::new(path, &before);
         let what = "the byte at this place is not UTF-8";
-        let place = Place { line: if before.ends_with('\n') { line + 1 } else { line }, column };
-        Box::new(Diagnostic::at(&source, place, 1, what, "save the file as UTF-8"))
+        Box::new(Diagnostic::at(&source, Place { line, column }, 1, what, "save the file as UTF-8"))
     })
 }
 

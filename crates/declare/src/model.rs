@@ -79,7 +79,6 @@ pub enum Allowance {
 pub struct StepFile {
     pub name: At<String>,
     pub work: Work,
-    /// Transitions, by exit code pattern.
     pub on: Vec<(At<String>, At<Target>)>,
     pub allow_start_if_complete: bool,
     /// Maximum number of starts in one instance.
@@ -153,10 +152,7 @@ pub struct PartitionsFile {
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionBy {
     /// One for each file of a pattern; `${file}` is its path.
-    File {
-        /// Such as `in/*.csv`.
-        pattern: At<String>,
-    },
+    File { pattern: At<String> },
     /// Ranges of a numeric column; `${range.from}` and `${range.to}` are the inclusive bounds.
     Range {
         column: At<String>,
@@ -233,7 +229,6 @@ pub struct CsvFile {
 pub enum WriteFile {
     /// A table of the job's own database.
     Sql {
-        /// May have a schema.
         table: At<String>,
         mode: WriteMode,
         /// Empty means those of `map`.
@@ -257,17 +252,15 @@ impl WriteFile {
     }
 }
 
-/// Events to write, one for each written item. Expressions see the item as `row`.
+/// Events to write, one for each written item. Topic and types are templates; the rest are CEL expressions, which see the
+/// item as `row`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OutboxFile {
-    /// A template.
     pub topic: At<String>,
-    /// A template.
     pub aggregate_type: At<String>,
-    /// A CEL expression.
     pub aggregate_id: At<String>,
     pub event_type: At<String>,
-    /// A CEL expression; by default the whole item.
+    /// By default the whole item.
     pub payload: Option<At<String>>,
     pub headers: Vec<(At<String>, At<String>)>,
 }
@@ -294,7 +287,6 @@ pub struct RetryFile {
     pub limit: u32,
     /// Kinds of errors; empty means all.
     pub on: Vec<ErrorKind>,
-    /// Pause before the first retry.
     pub backoff: Option<Duration>,
 }
 
@@ -311,7 +303,6 @@ pub struct CommandFile {
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EnvFile {
-    /// Templates.
     pub set: BTreeMap<String, At<String>>,
     /// Whether only the named variables of our environment are inherited.
     pub is_cleared: bool,

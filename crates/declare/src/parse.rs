@@ -1,31 +1,35 @@
-//! Parses the tree of a file into the job that it declares, and reports all problems at once. `check` looks at the
-//! meaning.
+//! Parses the tree of a file into the job that it declares, and reports all problems at once.
 
 mod chunk;
 mod endpoint;
 mod fields;
 mod parameter;
 mod pool;
-mod scalar;
-mod schedule;
 mod step;
 mod target;
 
 use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;
-use crate::model::JobFile;
+use crate::model::{At, JobFile, Place, ScheduleFile};
 use crate::{Diagnostic, Source};
 pub(crate) use fields::all;
-use fields::{Fields, Reader, Table, tables};
-use scalar::Truth;
+use fields::{Fields, Reader, Table, Truth, tables};
+use std::collections::BTreeMap;
+use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::schedule::Schedule;
 
 tables! {
     JOB = "a job" ["job" "description" "parameters" "restartable" "on_crash" "schedule" "steps"]
         "job: NAME, steps: and a list of steps";
     RESTART = "on_crash" ["restart"]
         "on_crash: { restart: 3 }";
+    SCHEDULE = "a schedule" ["cron" "zone" "windows" "outside" "missed" "overlap" "grace" "parameters"]
+        "schedule: { cron: \"0 2 * * *\", zone: Asia/Seoul }";
 }
+
+/// Maximum lateness before a tick counts as missed.
+const GRACE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What could not be parsed, so that later checks do not report what only follows from that.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -94,4 +98,48 @@ fn on_crash(reader: &mut Reader<'_>, node: &Node) -> Option<OnCrash> {
         return None;
     }
     reader.word(node, "on_crash", &[("fail", OnCrash::Fail)])
+}
+
+impl Reader<'_> {
+    /// Named after the job.
+    fn schedule(&mut self, node: &Node, job: &str) -> Option<At<ScheduleFile>> {
+        let fields = self.table(node, "schedule", SCHEDULE)?;
+        let mut places = BTreeMap::new();
+        let mut schedule = Schedule::new(job, job);
+        let cron = self.required_text(&fields, "cron")?;
+        schedule.cron = note(&mut places, "cron", cron);
+        for (key, field) in [
+            ("zone", &mut schedule.zone),
+            ("outside", &mut schedule.outside),
+            ("missed", &mut schedule.missed),
+            ("overlap", &mut schedule.overlap),
+        ] {
+            if let Some(text) = self.text_of(&fields, key) {
+                *field = note(&mut places, key, text);
+            }
+        }
+        if let Some(node) = fields.get("windows") {
+            for (index, window) in self.texts(node, "windows")?.into_iter().enumerate() {
+                schedule.windows.push(note(&mut places, &format!("windows[{index}]"), window));
+            }
+        }
+        if let Some(node) = fields.get("grace") {
+            schedule.grace = self.duration(node, "grace", Duration::from_secs(1)..=GRACE_MAX)?;
+        }
+        if let Some(node) = fields.get("parameters") {
+            places.insert("parameters".to_owned(), node.place);
+            let example = "parameters: { date: \"${tick.date-1d}\" }";
+            for (key, node) in self.named(node, "parameters is a table by name", example)? {
+                let text = self.text(node, &key.name)?;
+                let text = note(&mut places, &format!("parameters.{}", key.name), text);
+                schedule.parameters.push((key.name.clone(), text));
+            }
+        }
+        Some(At { value: ScheduleFile { schedule, places }, place: node.place })
+    }
+}
+
+fn note(places: &mut BTreeMap<String, Place>, part: &str, text: At<String>) -> String {
+    places.insert(part.to_owned(), text.place);
+    text.value
 }

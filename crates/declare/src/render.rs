@@ -1,7 +1,5 @@
-//! Files of renders: field mappings and profiles of compositions, as CSV or YAML. All problems are reported at once,
-//! with their lines.
+//! Files of renders: field mappings and profiles of compositions, as CSV or YAML.
 
-mod column;
 mod csv;
 mod mapping;
 mod profile;
@@ -16,8 +14,7 @@ pub use profile::{read_profiles, write_profiles};
 
 use crate::model::Place;
 use crate::{Diagnostic, Diagnostics, Source};
-use column::Column;
-use record::Record;
+use record::{Column, Record};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -70,17 +67,14 @@ fn records(
     Ok((source, records))
 }
 
-fn write(objects: &[Map<String, Value>], format: Format, columns: &'static [Column]) -> String {
+fn write<T: Serialize>(things: &[T], format: Format, columns: &'static [Column]) -> String {
+    let object = |thing: &T| {
+        let value = serde_json::to_value(thing).expect("it has only texts, numbers and lists of them");
+        if let Value::Object(fields) = value { fields } else { Map::new() }
+    };
+    let objects: Vec<_> = things.iter().map(object).collect();
     match format {
-        Format::Csv => csv::write(objects, columns),
-        Format::Yaml => yaml::write(objects),
-    }
-}
-
-fn object(thing: &impl Serialize) -> Map<String, Value> {
-    let value = serde_json::to_value(thing).expect("it has only texts, numbers and lists of them");
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
+        Format::Csv => csv::write(&objects, columns),
+        Format::Yaml => yaml::write(&objects),
     }
 }

@@ -40,7 +40,11 @@ impl Source {
     }
 
     fn follow(&self, place: Place, before: &str) -> Option<Place> {
-        let mut walk = Walk::new(self.rest_from(place.line)?, place)?;
+        let mut chars = self.rest_from(place.line)?.chars();
+        if let Some(passed) = place.column.checked_sub(2) {
+            chars.nth(passed)?;
+        }
+        let mut walk = Walk { chars: chars.peekable(), place };
         // A block begins at the first character of its first line, and its lines are indented like this one.
         let indent = place.column.saturating_sub(1);
         let opener = walk.peek()?;
@@ -83,16 +87,7 @@ struct Walk<'a> {
     place: Place,
 }
 
-impl<'a> Walk<'a> {
-    /// `text` begins with the line of the place.
-    fn new(text: &'a str, place: Place) -> Option<Self> {
-        let mut chars = text.chars();
-        if let Some(passed) = place.column.checked_sub(2) {
-            chars.nth(passed)?;
-        }
-        Some(Self { chars: chars.peekable(), place })
-    }
-
+impl Walk<'_> {
     fn peek(&mut self) -> Option<char> {
         self.chars.peek().copied()
     }

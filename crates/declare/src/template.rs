@@ -31,8 +31,6 @@ pub struct NoValue {
 }
 
 impl Template {
-    /// Parses a template.
-    ///
     /// ```
     /// # use tidemill_declare::{model::Names, template::Template};
     /// let file = Template::parse("in/${date}.csv").unwrap();
@@ -127,7 +125,6 @@ impl Template {
         Ok(text)
     }
 
-    /// Replaces a name by a text.
     #[must_use]
     pub fn with_text(&self, name: &str, text: &str) -> Self {
         let filled = |part: &Part| match part {

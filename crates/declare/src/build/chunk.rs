@@ -144,11 +144,13 @@ fn own(path: &str, step: &str) -> PathBuf {
     }
 }
 
+/// Columns and their expressions.
+type Mapping = (Arc<[String]>, Arc<[Arc<Expression>]>);
+
 #[derive(Clone, Debug)]
 struct Process {
     filter: Option<Arc<Expression>>,
-    /// Columns and their expressions.
-    map: Option<(Arc<[String]>, Arc<[Arc<Expression>]>)>,
+    map: Option<Mapping>,
     /// Exactly these columns, in this order.
     project: Option<Arc<[String]>>,
 }

@@ -87,7 +87,6 @@ impl Checker<'_> {
         None
     }
 
-    /// Checks a parameter of the call.
     fn passed(&mut self, name: &str, text: &At<String>, called: &JobFile) {
         let Some(wanted) = called.parameter(name) else {
             let known: Vec<&str> = called.parameters.iter().map(|p| p.value.spec.name.as_str()).collect();

@@ -19,9 +19,7 @@ pub(super) fn text_of(number: f64) -> Result<String, &'static str> {
     }
 }
 
-/// `text` times ten to the power of `digits`, without rounding.
-///
-/// `decimal("19.99", 2)` is 1999.
+/// `text` times ten to the power of `digits`, without rounding: `decimal("19.99", 2)` is 1999.
 pub(super) fn scaled(text: &str, digits: i64) -> Result<i64, String> {
     let digits = usize::try_from(digits)
         .ok()

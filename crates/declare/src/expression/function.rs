@@ -158,7 +158,10 @@ const OURS: &[(&str, usize, Run)] = &[
     ("decimal", 2, decimal),
     ("date", 1, date),
     ("date", 2, date_by_format),
-    ("coalesce", 2, coalesce),
+    ("coalesce", 2, |mut given| {
+        let index = usize::from(given[0].downcast_ref::<CelNull>().is_some());
+        Ok(given.swap_remove(index))
+    }),
     ("upper", 1, |given| Ok(owned(text("upper", &given[0])?.to_uppercase()))),
     ("lower", 1, |given| Ok(owned(text("lower", &given[0])?.to_lowercase()))),
     ("trim", 1, |given| Ok(owned(text("trim", &given[0])?.trim().to_owned()))),
@@ -201,11 +204,6 @@ fn date_by_format<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
         failed("date", &format!("{:?} is not of the form {format:?}: {error}", shown(text)))
     })?;
     Ok(owned(day.to_string()))
-}
-
-fn coalesce<'b, 'v>(mut arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    let index = usize::from(arguments[0].downcast_ref::<CelNull>().is_some());
-    Ok(arguments.swap_remove(index))
 }
 
 fn replace<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
@@ -270,7 +268,6 @@ fn failed(function: &str, message: &str) -> ExecutionError {
     ExecutionError::function_error(function, message)
 }
 
-/// Shortened for a message.
 fn shown(text: &str) -> String {
     text.chars().take(64).collect()
 }

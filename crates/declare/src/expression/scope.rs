@@ -23,15 +23,13 @@ pub struct Scope<'a> {
 /// Called first with the whole of `row.amount`, so that a column is found in one step.
 impl VariableResolver for Scope<'_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
-        if let Some(row) = self.row {
-            match name.strip_prefix("row") {
-                Some("") => return Some(CowVal::owned(Fields::Row(row))),
-                Some(rest) => {
-                    let column = rest.strip_prefix('.')?;
-                    return row.value(column).ok().map(to_cel);
-                }
-                None => {}
-            }
+        if let Some(row) = self.row
+            && let Some(rest) = name.strip_prefix("row")
+        {
+            return match rest {
+                "" => Some(CowVal::owned(Fields::Row(row))),
+                rest => row.value(rest.strip_prefix('.')?).ok().map(to_cel),
+            };
         }
         if let Some(rest) = name.strip_prefix("parameters") {
             return match rest.strip_prefix('.') {

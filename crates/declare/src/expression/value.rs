@@ -3,10 +3,10 @@
 //! Types that CEL does not have become text, so that nothing is lost: decimals, dates and times (ISO 8601), UUIDs.
 
 use cel::common::types::{CelBool, CelBytes, CelDouble, CelInt, CelNull, CelString, CelTimestamp};
-use cel::common::value::{CowVal, Val};
+use cel::common::value::CowVal;
 use chrono::DateTime;
 use serde_json::Number;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidemill_domain::item::Value;
 use tidemill_domain::time::Timestamp;
@@ -27,7 +27,9 @@ pub(super) fn to_cel<'b, 'v>(value: &'v Value) -> CowVal<'b, 'v> {
         Value::Date(_) | Value::Time(_) | Value::DateTime(_) | Value::Uuid(_) => {
             CowVal::owned(CelString::from(value.to_string()))
         }
-        Value::Json(value) => json(value),
+        Value::Json(value) => {
+            json_value(value, 0).try_into().map_or_else(|_| CowVal::owned(CelNull), CowVal::Owned)
+        }
     }
 }
 
@@ -39,16 +41,15 @@ fn instant<'b, 'v>(value: Timestamp) -> CowVal<'b, 'v> {
     }
 }
 
-fn json<'b, 'v>(value: &serde_json::Value) -> CowVal<'b, 'v> {
-    let converted: Result<Box<dyn Val>, _> = json_value(value, 0).try_into();
-    converted.map_or_else(|_| CowVal::owned(CelNull), CowVal::Owned)
-}
-
 fn json_value(value: &serde_json::Value, depth: usize) -> cel::Value {
     match value {
         serde_json::Value::Null => cel::Value::Null,
         serde_json::Value::Bool(value) => cel::Value::Bool(*value),
-        serde_json::Value::Number(number) => json_number(number),
+        serde_json::Value::Number(number) => {
+            let whole =
+                number.as_i64().map(cel::Value::Int).or_else(|| number.as_u64().map(cel::Value::UInt));
+            whole.unwrap_or_else(|| number.as_f64().map_or(cel::Value::Null, cel::Value::Float))
+        }
         serde_json::Value::String(text) => cel::Value::String(Arc::new(text.clone())),
         // A deeper document becomes its text.
         nested if depth >= JSON_DEPTH_MAX => cel::Value::String(Arc::new(nested.to_string())),
@@ -59,16 +60,6 @@ fn json_value(value: &serde_json::Value, depth: usize) -> cel::Value {
             let entries = values.iter().map(|(key, value)| (key.clone(), json_value(value, depth + 1)));
             cel::Value::from(entries.collect::<HashMap<_, _>>())
         }
-    }
-}
-
-fn json_number(number: &Number) -> cel::Value {
-    if let Some(value) = number.as_i64() {
-        cel::Value::Int(value)
-    } else if let Some(value) = number.as_u64() {
-        cel::Value::UInt(value)
-    } else {
-        number.as_f64().map_or(cel::Value::Null, cel::Value::Float)
     }
 }
 
@@ -101,11 +92,10 @@ fn to_json(value: &cel::Value) -> Result<serde_json::Value, String> {
         cel::Value::Timestamp(value) => Timestamp::from_micros(value.timestamp_micros()).to_string().into(),
         cel::Value::List(values) => values.iter().map(to_json).collect::<Result<Vec<_>, _>>()?.into(),
         cel::Value::Map(map) => {
-            let mut entries: Vec<(String, &cel::Value)> =
-                map.map.iter().map(|(key, value)| (key.to_string(), value)).collect();
             // CEL maps have no order; the output must not change from run to run.
-            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
-            let entries = entries.into_iter().map(|(key, value)| Ok((key, to_json(value)?)));
+            let sorted: BTreeMap<_, _> =
+                map.map.iter().map(|(key, value)| (key.to_string(), value)).collect();
+            let entries = sorted.into_iter().map(|(key, value)| Ok((key, to_json(value)?)));
             serde_json::Value::Object(entries.collect::<Result<_, String>>()?)
         }
         other => return Err(format!("JSON has no {}", type_word(other))),

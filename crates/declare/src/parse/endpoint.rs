@@ -1,9 +1,9 @@
 //! Sources and destinations: CSV, JSON lines, SQL, Kafka, and the outbox.
 
-use super::{Fields, Reader, Table, all, tables};
+use super::fields::shown;
+use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
 use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, WriteFile, WriteMode};
-use crate::parse::scalar::{Truth, shown};
 use std::time::Duration;
 use tidemill_engine::item::Encoding;
 use tidemill_kafka::{Format, Isolation, RowFormat};

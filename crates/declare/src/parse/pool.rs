@@ -58,9 +58,10 @@ impl Reader<'_> {
         self.number_of(fields, name, 1..=UNITS_MAX).and_then(NonZeroU32::new)
     }
 
-    /// Checks that the parts fit together.
     fn sense(&mut self, wanted: &PoolUse, fields: &Fields<'_>) {
         let bad = wanted.check().err();
+        let hint = Hint::parse(wanted.hint.as_deref().unwrap_or_default());
+        let has_no_comment = hint.is_ok_and(|hint| hint.comments().is_empty());
         match (&bad, fields.get("min"), fields.get("hint")) {
             (Some(BadPoolUse::LeastAboveUnits { least, units }), Some(node), _) => {
                 let what = format!("min is {least}, and the step asks for {units} only");
@@ -69,16 +70,11 @@ impl Reader<'_> {
             (Some(bad), _, Some(node)) => {
                 self.wrong(node, bad.to_string(), "write the hint alone, such as \"/*+ PARALLEL(16) */\"");
             }
-            (None, _, Some(node)) if is_no_hint(wanted) => {
+            (None, _, Some(node)) if has_no_comment => {
                 let what = "this is no hint: one stands in a comment that begins with /*+ or --+";
                 self.wrong(node, what, "write it as hint: \"/*+ PARALLEL(16) */\", or use ${units}");
             }
             _ => {}
         }
     }
-}
-
-fn is_no_hint(wanted: &PoolUse) -> bool {
-    let text = wanted.hint.as_deref().unwrap_or_default();
-    Hint::parse(text).is_ok_and(|hint| hint.comments().is_empty())
 }

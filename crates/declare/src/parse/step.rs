@@ -229,7 +229,6 @@ impl Reader<'_> {
         self.duration(node, "timeout", Duration::from_millis(100)..=TIMEOUT_MAX)
     }
 
-    /// Texts by the author's names.
     pub(super) fn named_texts(&mut self, node: &Node, name: &str) -> Option<BTreeMap<String, At<String>>> {
         let (what, example) =
             (format!("{name} is a table of names and texts"), format!("{name}: {{ NAME: \"text\" }}"));

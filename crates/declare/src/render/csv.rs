@@ -1,9 +1,7 @@
-//! CSV as spreadsheets write it: with a byte order mark, semicolons or tabs instead of commas, and columns in any
-//! order.
+//! CSV as spreadsheets write it: with semicolons or tabs instead of commas, and columns in any order.
 
-use super::{Column, column};
+use super::record::{Cell, Column, Content, Record, cell, find, stranger};
 use crate::model::Place;
-use crate::render::record::{Cell, Content, Record};
 use crate::{Diagnostic, Diagnostics, Source};
 use serde_json::{Map, Value};
 
@@ -36,8 +34,8 @@ pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Re
         };
         if header.is_empty() {
             header = row.iter().map(|name| name.trim().to_owned()).collect();
-            for name in header.iter().filter(|name| column::find(columns, name).is_none()) {
-                let (what, fix) = column::stranger(columns, name);
+            for name in header.iter().filter(|name| find(columns, name).is_none()) {
+                let (what, fix) = stranger(columns, name);
                 bad(what, &fix);
             }
             if !problems.is_empty() {
@@ -99,8 +97,8 @@ pub(super) fn write(objects: &[Map<String, Value>], columns: &'static [Column]) 
     let written = (|| {
         writer.write_record(columns.iter().map(|column| column.name))?;
         for object in objects {
-            let cell = |column: &Column| object.get(column.name).map(column::cell).unwrap_or_default();
-            writer.write_record(columns.iter().map(cell))?;
+            let text = |column: &Column| object.get(column.name).map(cell).unwrap_or_default();
+            writer.write_record(columns.iter().map(text))?;
         }
         writer.flush()
     })();

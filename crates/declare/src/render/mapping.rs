@@ -1,18 +1,16 @@
 //! Field mappings as files.
 
 use super::{Format, record, records, write};
-use crate::render::column::{Column, Kind, needed, optional};
+use crate::render::record::{Column, Kind, needed, optional, parsed};
 use crate::{Diagnostic, Diagnostics};
-use serde_json::{Map, Value};
 use std::path::Path;
 use tidemill_domain::render::field::Field;
-use tidemill_domain::render::mapping;
-use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::mapping::{self, MappingRow};
 
 /// `composition_id` is the name in the original tables.
 static COLUMNS: [Column; 9] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
-    needed("field_name", Kind::Read(field)),
+    needed("field_name", parsed::<Field>()),
     needed("layer_name", Kind::Text),
     optional("layer_composition", Kind::Text),
     optional("property", Kind::Text),
@@ -22,12 +20,6 @@ static COLUMNS: [Column; 9] = [
     optional("unused", Kind::Word(mapping::Unused::NAMES)),
 ];
 
-fn field(text: &str) -> Result<(), String> {
-    text.parse::<Field>().map(drop).map_err(|error| error.to_string())
-}
-
-/// Reports all problems of a file at once.
-///
 /// ```
 /// # use tidemill_declare::render::{Format, read_mapping};
 /// let file = "composition,field_name,layer_name\nMain,Slot 1 - name,Name 1\nMain,Slot x,\n";
@@ -55,6 +47,5 @@ pub fn read_mapping(path: &Path, bytes: &[u8], format: Format) -> Result<Vec<Map
 }
 
 pub fn write_mapping(rows: &[MappingRow], format: Format) -> String {
-    let objects: Vec<Map<String, Value>> = rows.iter().map(super::object).collect();
-    write(&objects, format, &COLUMNS)
+    write(rows, format, &COLUMNS)
 }

@@ -1,9 +1,8 @@
 //! Profiles of compositions as files.
 
 use super::{Format, record, records, write};
-use crate::render::column::{Column, Kind, needed, optional};
+use crate::render::record::{Column, Kind, needed, optional, parsed};
 use crate::{Diagnostic, Diagnostics};
-use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tidemill_domain::duration;
@@ -20,7 +19,7 @@ static COLUMNS: [Column; 16] = [
     optional("container", Kind::Text),
     needed("width", Kind::Number),
     needed("height", Kind::Number),
-    needed("rate", Kind::Read(rate)),
+    needed("rate", parsed::<Rate>()),
     optional("codecs", Kind::Words),
     optional("pixel_formats", Kind::Words),
     optional("duration", Kind::Read(period)),
@@ -28,10 +27,6 @@ static COLUMNS: [Column; 16] = [
     optional("audio", Kind::Word(&["any", "none", "required"])),
     optional("decoding", Kind::Word(&["on", "off"])),
 ];
-
-fn rate(text: &str) -> Result<(), String> {
-    text.parse::<Rate>().map(drop).map_err(|error| error.to_string())
-}
 
 fn period(text: &str) -> Result<(), String> {
     duration::parse(text).map(drop).map_err(|error| error.to_string())
@@ -62,6 +57,5 @@ pub fn read_profiles(path: &Path, bytes: &[u8], format: Format) -> Result<Vec<Pr
 }
 
 pub fn write_profiles(profiles: &[Profile], format: Format) -> String {
-    let objects: Vec<Map<String, Value>> = profiles.iter().map(super::object).collect();
-    write(&objects, format, &COLUMNS)
+    write(profiles, format, &COLUMNS)
 }

@@ -1,8 +1,7 @@
 //! YAML: a list of tables, one for each record.
 
-use super::record::Content as CellContent;
+use super::record::{Cell, Content as CellContent, Record};
 use crate::document::{Content, Key, Node, Remedies};
-use crate::render::record::{Cell, Record};
 use crate::{Diagnostic, Diagnostics, Source, document};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -17,13 +16,8 @@ const REMEDIES: Remedies = Remedies {
 pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
     let (root, mut problems) = document::read(source, REMEDIES);
     let wrong = |node: &Node, what: &str| {
-        Diagnostic::at(
-            source,
-            node.place,
-            node.chars,
-            format!("{what}, and this is {}", node.type_words()),
-            REMEDIES.empty,
-        )
+        let what = format!("{what}, and this is {}", node.type_words());
+        Diagnostic::at(source, node.place, node.chars, what, REMEDIES.empty)
     };
     let items = match &root {
         Some(Node { content: Content::List(items), .. }) => items.as_slice(),
@@ -50,13 +44,12 @@ fn cell((key, node): &(Key, Node)) -> Option<Cell> {
         Content::Null => return None,
         Content::Scalar(text) => CellContent::Text(text.clone()),
         Content::List(items) => {
-            let texts = items.iter().map(|item| match &item.content {
+            let text = |item: &Node| match &item.content {
                 Content::Scalar(text) => Some(text.clone()),
                 _ => None,
-            });
-            texts
-                .collect::<Option<Vec<_>>>()
-                .map_or(CellContent::Other("a list of more than texts"), CellContent::List)
+            };
+            let texts = items.iter().map(text).collect::<Option<Vec<_>>>();
+            texts.map_or(CellContent::Other("a list of more than texts"), CellContent::List)
         }
         Content::Map(_) => CellContent::Other("a table"),
     };

@@ -1,7 +1,6 @@
 //! Whether a place in an SQL text is within quotes or a comment.
 //!
-//! It affects messages only. Values are always bound, so if the database parses the text differently, it reports an
-//! error.
+//! It affects messages only: values are always bound.
 
 /// Where no value can be bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
