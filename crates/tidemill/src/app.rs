@@ -1,6 +1,6 @@
 //! `App`: parses the command line, reads the configuration, runs one command, reports, and ends with its code.
 
-use crate::commands::{self, Command, Flag};
+use crate::commands::{self, Command, Flag, given};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
 use crate::context::Context;
 use crate::declared::{Definitions, JobFolder};
@@ -58,7 +58,6 @@ struct Global {
 }
 
 impl Global {
-    /// The flags as the configuration takes them: key, flag, value.
     fn as_flags(&self) -> Vec<Flag> {
         let level = match (self.quiet, self.verbose) {
             (true, _) => Some("error"),
@@ -68,15 +67,12 @@ impl Global {
             (false, _) => Some("trace"),
         };
         let level_flag = if self.quiet { "--quiet" } else { "--verbose" };
-        [
-            ("database.url", "--database", self.database.clone()),
-            ("output", "--output", self.output.clone()),
-            ("color", "--color", self.color.clone()),
-            ("log.level", level_flag, level.map(str::to_owned)),
-        ]
-        .into_iter()
-        .filter_map(|(key, flag, value)| value.map(|value| (key, flag, value)))
-        .collect()
+        given([
+            ("database.url", "--database", &self.database),
+            ("output", "--output", &self.output),
+            ("color", "--color", &self.color),
+            ("log.level", level_flag, &level.map(str::to_owned)),
+        ])
     }
 
     fn load(&self, command: &Command) -> Result<Loaded, ConfigError> {
@@ -148,13 +144,10 @@ impl App {
             Ok(parsed) => parsed,
             Err(error) => return usage::report(error, command_line(), &arguments),
         };
-        let ended = match self.start(cli, interval, &arguments) {
-            Ok(number) => number,
-            Err((failure, output)) => {
-                report::print(&failure, output);
-                failure.number()
-            }
-        };
+        let ended = self.start(cli, interval, &arguments).unwrap_or_else(|(failure, output)| {
+            report::print(&failure, output);
+            failure.number
+        });
         ExitCode::from(ended)
     }
 
@@ -172,9 +165,8 @@ impl App {
         let jobs = JobRegistry::new(self.jobs).map_err(|error| early(error.into()))?;
         let schedules = ScheduleRegistry::new(self.schedules, &jobs).map_err(|error| early(error.into()))?;
         if !cli.command.needs_configuration() {
-            color(
-                cli.global.color.as_deref().and_then(|word| word.parse().ok()).unwrap_or(ColorChoice::Auto),
-            );
+            let choice = cli.global.color.as_deref().and_then(|word| word.parse().ok());
+            color(choice.unwrap_or(ColorChoice::Auto));
             return commands::run_plain(cli.command).map(Exit::number).map_err(early);
         }
         let loaded = cli.global.load(&cli.command).map_err(|error| early(error.into()))?;
@@ -210,7 +202,7 @@ impl App {
         });
         // Code of a job that never awaits must not keep the program from ending.
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-        ended.map_err(|failure| (failure, output))
+        ended.map_err(late)
     }
 }
 
@@ -239,7 +231,6 @@ fn color(choice: ColorChoice) {
     .write_global();
 }
 
-/// The whole command line.
 pub(crate) fn command_line() -> clap::Command {
     watch::add(Cli::command())
 }

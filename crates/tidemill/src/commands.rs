@@ -25,11 +25,44 @@ mod status;
 mod token;
 mod why;
 
-use crate::context::Context;
 use crate::declared::Parameters;
-use crate::report::Failure;
-use clap::Subcommand;
-use tidemill_domain::code::Exit;
+use prelude::*;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use tidemill_store::Tx;
+
+/// What nearly every command uses.
+mod prelude {
+    pub(super) use crate::context::Context;
+    pub(super) use crate::output::{Listing, write_stdout};
+    pub(super) use crate::report::{Failure, Result};
+    pub(super) use clap::{Args, Subcommand};
+    pub(super) use serde_json::json;
+    pub(super) use tidemill_domain::code::{Code, Exit};
+}
+
+/// The content of a file, or of standard input if it is `-`. Reads at most one byte more than `most`.
+fn read_input(file: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    let input: Box<dyn Read> = match file == Path::new("-") {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(file)?),
+    };
+    let mut bytes = Vec::new();
+    input.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Commits, or rolls back a dry run.
+async fn finish(tx: Tx, is_dry: bool) -> Result<()> {
+    if is_dry {
+        tx.rollback().await?
+    } else {
+        tx.commit().await?
+    }
+    Ok(())
+}
 
 /// The end of the help of a command group.
 fn examples(commands: &[&str]) -> String {
@@ -148,23 +181,19 @@ pub(crate) enum Command {
     Man(man::Manual),
 }
 
+/// A flag that overrides a key of the configuration: key, flag, value.
+pub(crate) type Flag = (&'static str, &'static str, String);
+
+pub(crate) fn given<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); N]) -> Vec<Flag> {
+    flags.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value.clone()?))).collect()
+}
+
 impl Command {
     /// Whether the command reads the configuration. The others work even if it is broken.
     pub(crate) fn needs_configuration(&self) -> bool {
         !matches!(self, Self::Init(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_))
     }
-}
 
-/// A flag that overrides a key of the configuration: key, flag, value.
-pub(crate) type Flag = (&'static str, &'static str, String);
-
-/// The flags that were given.
-fn given<const N: usize>(flags: [(&'static str, &'static str, &Option<String>); N]) -> Vec<Flag> {
-    let given = flags.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value.clone()?)));
-    given.collect()
-}
-
-impl Command {
     /// Whether the command runs or shows jobs, so that the job files have to be loaded.
     pub(crate) fn needs_jobs(&self) -> bool {
         match self {
@@ -174,7 +203,6 @@ impl Command {
         }
     }
 
-    /// Where the command takes the parameters of its jobs from.
     pub(crate) fn parameters(&self) -> Parameters {
         match self {
             Self::Job(job) => job.parameters(),
@@ -194,22 +222,20 @@ impl Command {
     }
 }
 
-pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
+pub(crate) fn run_plain(command: Command) -> Result<Exit> {
     match command {
         Command::Explain(explain) => explain::run(&explain),
         Command::Completions(completions) => man::completions(&completions),
         Command::Init(init) => init::run(&init),
         Command::Man(manual) => man::run(&manual),
-        other => Err(Failure::new(
-            tidemill_domain::code::Code::Unexpected,
-            format!("{other:?} needs the configuration"),
-            "report this",
-        )),
+        other => {
+            Err(Failure::new(Code::Unexpected, format!("{other:?} needs the configuration"), "report this"))
+        }
     }
 }
 
 /// Runs a command, and returns its exit code.
-pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failure> {
+pub(crate) async fn run(command: Command, context: &Context) -> Result<u8> {
     match command {
         // It ends with the exit code of the command that it runs.
         Command::Run(arguments) => run::run(arguments, context).await,
@@ -218,7 +244,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failu
 }
 
 #[crate::boxed(?Send)]
-async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> {
+async fn run_ours(command: Command, context: &Context) -> Result<Exit> {
     match command {
         Command::Status => status::run(context).await,
         Command::Db(db) => db::run(db, context).await,

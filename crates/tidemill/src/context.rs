@@ -1,6 +1,8 @@
 //! The context of a command: settings, jobs, database and output.
 
-use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Origin, Output, Settings, Sources};
+use crate::config::{
+    self, Events, IssuerKey, IssuerSettings, Loaded, LogLevel, Origin, Output, Settings, Sources,
+};
 use crate::declared::{Definitions, JobFolder};
 use crate::output::{Listing, print_view};
 use crate::report::{Failure, Result, printable};
@@ -18,12 +20,12 @@ use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
 use tidemill_engine::ProcessOptions;
-use tidemill_engine::job::{JobRegistry, LogFolder};
+use tidemill_engine::job::LogFolder;
 use tidemill_engine::pool::PoolOptions;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_store::pool::ViewName;
 use tidemill_store::render::Keys;
-use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions, Tx};
+use tidemill_store::{DatabaseUrl, Store, StoreOptions, Tx};
 
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -33,10 +35,12 @@ const LOG_FOLDER: &str = "tidemill-logs";
 
 #[derive(Debug)]
 pub(crate) struct Context {
-    loaded: Loaded,
-    definitions: Definitions,
-    job_folder: Option<Arc<JobFolder>>,
-    program: String,
+    pub(crate) loaded: Loaded,
+    /// The jobs of this program, and those of the job files if the command needs them.
+    pub(crate) definitions: Definitions,
+    /// None if no folder is configured, or the command needs no jobs.
+    pub(crate) job_folder: Option<Arc<JobFolder>>,
+    pub(crate) program: String,
     /// Stores to close at the end.
     stores: Mutex<Vec<Store>>,
 }
@@ -73,36 +77,13 @@ impl Context {
         })?;
         for value in &mut loaded.values {
             let own = self.loaded.values.iter().find(|own| own.path == value.path && own.path == "log.level");
-            match (own, &value.origin) {
-                (Some(own), _) => value.origin = own.origin.clone(),
-                (None, Origin::Flag(_)) => value.origin = Origin::Demo,
-                _ => {}
+            if let Some(own) = own {
+                value.origin = own.origin.clone();
+            } else if matches!(value.origin, Origin::Flag(_)) {
+                value.origin = Origin::Demo;
             }
         }
         Ok(Self::new(loaded, Definitions::default(), None, Path::new(&self.program)))
-    }
-
-    /// The jobs of this program, and those of the job files if the command needs them.
-    pub(crate) fn definitions(&self) -> &Definitions {
-        &self.definitions
-    }
-
-    pub(crate) fn jobs(&self) -> &JobRegistry {
-        &self.definitions.jobs
-    }
-
-    /// None if no folder is configured, or the command needs no jobs.
-    pub(crate) fn job_folder(&self) -> Option<&Arc<JobFolder>> {
-        self.job_folder.as_ref()
-    }
-
-    /// Name of this program, for hints at commands that need its jobs.
-    pub(crate) fn program(&self) -> &str {
-        &self.program
-    }
-
-    pub(crate) fn loaded(&self) -> &Loaded {
-        &self.loaded
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -120,28 +101,31 @@ impl Context {
         }
     }
 
+    /// Prints a note, and ends the command with success.
+    pub(crate) fn done(&self, text: &str) -> Result<Exit> {
+        self.note(text);
+        Ok(Exit::Ok)
+    }
+
     pub(crate) fn warn_of_invalid_files(&self) {
         self.definitions.warnings().for_each(|warning| self.note(&format!("warning: {warning}")));
     }
 
     /// Prints records as their view `V`: a table has the columns that `columns` names, separated by
     /// spaces; the other formats have every field.
-    pub(crate) fn print_list<V, R>(
+    pub(crate) fn print_list<V: View + From<R>, R>(
         &self,
         schema: &'static str,
         when_empty: &'static str,
         records: impl IntoIterator<Item = R>,
         columns: &'static str,
-    ) -> Result<Exit>
-    where
-        V: View + From<R>,
-    {
+    ) -> Result<Exit> {
         self.print_page::<V, R>(schema, when_empty, records, columns, u32::MAX, "")
     }
 
     /// The same for a list with `--limit`. Read one record more than `limit`: it tells whether to say that more exist, and
     /// how to see them. `next` is the flag for the next page; empty if there is none.
-    pub(crate) fn print_page<V, R>(
+    pub(crate) fn print_page<V: View + From<R>, R>(
         &self,
         schema: &'static str,
         when_empty: &'static str,
@@ -149,10 +133,7 @@ impl Context {
         columns: &'static str,
         limit: u32,
         next: &str,
-    ) -> Result<Exit>
-    where
-        V: View + From<R>,
-    {
+    ) -> Result<Exit> {
         let views = records.into_iter().map(V::from);
         let mut listing = Listing::of_views(schema, when_empty, views, columns);
         let rest = listing.cut(limit, next);
@@ -161,7 +142,6 @@ impl Context {
         Ok(Exit::Ok)
     }
 
-    /// Prints a view field by field.
     pub(crate) fn print_one(&self, schema: &'static str, view: &impl Serialize) -> Result<Exit> {
         print_view(schema, view, self.output())
     }
@@ -181,7 +161,7 @@ impl Context {
         // Several databases may share the folder.
         let path = root.join(url.path_name());
         let path = std::path::absolute(&path).unwrap_or(path);
-        Ok(LogFolder::new(path, self.process_options().identity.host))
+        Ok(LogFolder::new(path, self.identity().host))
     }
 
     /// Opens the store, and migrates or checks its schema.
@@ -191,12 +171,10 @@ impl Context {
         Ok(store)
     }
 
-    /// A transaction that reads.
     pub(crate) async fn read(&self) -> Result<Tx> {
         Ok(self.store().await?.read().await?)
     }
 
-    /// A transaction that writes.
     pub(crate) async fn begin(&self) -> Result<Tx> {
         Ok(self.store().await?.begin().await?)
     }
@@ -225,11 +203,7 @@ impl Context {
             // A frozen process must not hold up others for as long as its lease.
             idle_in_transaction: (self.settings().process.lease / 2).min(Duration::from_secs(10)),
             synchronous: database.sqlite_synchronous,
-            pooler: match database.pooler {
-                config::Pooler::Auto => Pooler::Auto,
-                config::Pooler::None | config::Pooler::Session => Pooler::Session,
-                config::Pooler::Transaction => Pooler::Transaction,
-            },
+            pooler: database.pooler,
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
             lifecycle_events: self.lifecycle_events()?,
             render_keys: self.render_keys()?,
@@ -240,19 +214,16 @@ impl Context {
     /// Which changes of jobs, pools and renders become events.
     fn lifecycle_events(&self) -> Result<LifecycleEvents> {
         let settings = self.settings();
-        let mut lifecycle_events = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
+        let none = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
             Failure::new(Code::BadValue, format!("outbox.events_topic: {bad}"), "set it to another topic")
         })?;
-        if settings.jobs.events == config::Events::On {
-            lifecycle_events = lifecycle_events.of_jobs();
-        }
-        if settings.pools.events == config::Events::On {
-            lifecycle_events = lifecycle_events.of_pools();
-        }
-        if settings.render.events == config::Events::On {
-            lifecycle_events = lifecycle_events.of_renders();
-        }
-        Ok(lifecycle_events)
+        let kinds = [
+            (settings.jobs.events, LifecycleEvents::of_jobs as fn(_) -> _),
+            (settings.pools.events, LifecycleEvents::of_pools),
+            (settings.render.events, LifecycleEvents::of_renders),
+        ];
+        let on = kinds.into_iter().filter(|(events, _)| *events == Events::On);
+        Ok(on.fold(none, |events, (_, with)| with(events)))
     }
 
     /// The keys that encrypt the data of renders.
@@ -265,11 +236,8 @@ impl Context {
             (None, _) => {
                 let what =
                     "there are several keys for the data of renders, but render.current_key is not set";
-                return Err(Failure::new(
-                    Code::BadRenderKey,
-                    what,
-                    "set render.current_key to the newest of them",
-                ));
+                let fix = "set render.current_key to the newest of them";
+                return Err(Failure::new(Code::BadRenderKey, what, fix));
             }
         };
         let keys = settings.render_keys.iter().map(|key| (key.name.clone(), key.expose()));
@@ -288,8 +256,7 @@ impl Context {
         let pools = &self.settings().pools;
         let name = |key: &'static str, text: &str| {
             text.parse::<ViewName>().map_err(|error| {
-                let fix = format!("set {key} to another name");
-                Failure::new(Code::ViewNameTaken, error.to_string(), fix)
+                Failure::new(Code::ViewNameTaken, error.to_string(), format!("set {key} to another name"))
             })
         };
         let registry = name("pools.registry_view", &pools.registry_view)?;
@@ -297,7 +264,6 @@ impl Context {
         Ok(store.pool_views(&registry, &limits).await?)
     }
 
-    /// A pool with the configured defaults.
     pub(crate) fn new_pool(&self, name: PoolName, max_units: u32) -> tidemill_domain::pool::Settings {
         let pools = &self.settings().pools;
         let some = |units: u32| NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
@@ -309,7 +275,6 @@ impl Context {
         }
     }
 
-    /// The issuers whose JWTs the server accepts.
     pub(crate) fn issuers(&self) -> Result<Vec<Issuer>> {
         self.settings().issuers.iter().map(|(name, settings)| issuer(name, settings)).collect()
     }
@@ -340,14 +305,12 @@ fn issuer(name: &str, settings: &IssuerSettings) -> Result<Issuer> {
         IssuerKey::Public(file) => std::fs::read(file).map_err(|error| {
             let what = format!("the public key {} cannot be read", file.display());
             let fix = format!("correct jwt.issuers.{name}.public_key or the file's permissions");
-            Failure::new(Code::FileUnreadable, what, fix).because(&error.to_string())
+            Failure::new(Code::FileUnreadable, what, fix).because(error)
         })?,
     };
-    let signature = settings.algorithm;
-    Issuer::new(&settings.issuer, &settings.audience, signature, &key, &settings.role_claim).map_err(
-        |error| {
-            let fix = "use at least 32 bytes for hs256, a public RSA key of 2048 to 8192 bits in PEM for rs256, and one of P-256 for es256";
-            Failure::new(Code::BadValue, error.to_string(), fix)
-        },
-    )
+    let IssuerSettings { issuer, audience, algorithm, role_claim, .. } = settings;
+    Issuer::new(issuer, audience, *algorithm, &key, role_claim).map_err(|error| {
+        let fix = "use at least 32 bytes for hs256, a public RSA key of 2048 to 8192 bits in PEM for rs256, and one of P-256 for es256";
+        Failure::new(Code::BadValue, error.to_string(), fix)
+    })
 }

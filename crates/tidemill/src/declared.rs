@@ -32,7 +32,7 @@ pub(crate) struct Definitions {
     /// The files that were not loaded.
     invalid: Vec<InvalidFile>,
     /// What `job restart` needs after the id, with a space before it; empty for jobs of the program itself.
-    flag: String,
+    pub(crate) flag: String,
 }
 
 impl Definitions {
@@ -86,24 +86,14 @@ impl Definitions {
         let needs =
             check_given(file, |name| parameters.get(name).is_some() || is_called_required(name)).err();
         let places = needs.iter().flat_map(|needs| needs.problems()).take(PLACES_SHOWN);
-        Err(places.fold(failure, |failure, place| failure.because(&place.headline())))
-    }
-
-    /// The name of the job, where there is only one.
-    pub(crate) fn only(&self) -> Option<String> {
-        let mut names = self.jobs.names();
-        (names.len() == 1).then(|| names.remove(0))
-    }
-
-    pub(crate) fn flag(&self) -> &str {
-        &self.flag
+        Err(places.fold(failure, |failure, place| failure.because(place.headline())))
     }
 }
 
 /// A folder of job files, and what is needed to build their jobs.
 #[derive(Debug)]
 pub(crate) struct JobFolder {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The jobs and schedules of the program itself.
     own: Definitions,
     connections: Connections,
@@ -123,10 +113,6 @@ impl JobFolder {
             false => String::new(),
         };
         Ok(Some(Self { path, own, connections, flag, seen: Mutex::default() }))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The jobs of the program and of all valid files. Invalid files are left out and listed.
@@ -149,7 +135,12 @@ impl JobFolder {
                 false
             }
         });
-        let jobs = JobRegistry::new(jobs)?.with_invalid(invalid.iter().map(invalid_job_file));
+        let invalid_file = |file: &InvalidFile| InvalidJobFile {
+            path: file.path.display().to_string(),
+            job: file.job.clone(),
+            problems: file.problems.problems().iter().map(Diagnostic::headline).collect(),
+        };
+        let jobs = JobRegistry::new(jobs)?.with_invalid(invalid.iter().map(invalid_file));
         let of_files = files.iter().filter_map(|file| Some(file.schedule.as_ref()?.value.schedule.clone()));
         let schedules = ScheduleRegistry::new(self.own.schedules.iter().cloned().chain(of_files), &jobs)?;
         *self.seen() = [state.clone(), state];
@@ -178,14 +169,6 @@ impl JobFolder {
 
     fn seen(&self) -> MutexGuard<'_, [FolderState; 2]> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn invalid_job_file(file: &InvalidFile) -> InvalidJobFile {
-    InvalidJobFile {
-        path: file.path.display().to_string(),
-        job: file.job.clone(),
-        problems: file.problems.problems().iter().map(Diagnostic::headline).collect(),
     }
 }
 
@@ -224,10 +207,8 @@ struct Connections {
 
 impl Connections {
     fn of(settings: &Settings, origin: Parameters) -> Result<Self, Failure> {
-        let named = settings
-            .connections
-            .iter()
-            .map(|(name, connection)| Ok::<_, Failure>((name.clone(), connection.database()?)));
+        let named = settings.connections.iter();
+        let named = named.map(|(name, connection)| Ok::<_, Failure>((name.clone(), connection.database()?)));
         let databases = named.collect::<Result<_, _>>()?;
         let reach = match (&settings.jobs.roots, origin) {
             (Some(roots), _) => Reach::Within(roots.clone()),

@@ -31,27 +31,6 @@ pub(crate) struct Listing {
     shown: Vec<&'static str>,
 }
 
-/// A list of `things` that has no columns yet.
-#[derive(Debug)]
-pub(crate) struct ListingOf<'a, T> {
-    schema: &'static str,
-    when_empty: &'static str,
-    things: &'a [T],
-}
-
-impl<T> ListingOf<'_, T> {
-    pub(crate) fn columns(self, columns: &[Column<T>]) -> Listing {
-        let row = |thing: &T| columns.iter().map(|(_, value)| value(thing)).collect();
-        Listing {
-            schema: self.schema,
-            columns: columns.iter().map(|(name, _)| *name).collect(),
-            rows: self.things.iter().map(row).collect(),
-            when_empty: self.when_empty,
-            shown: Vec::new(),
-        }
-    }
-}
-
 /// The name of a column, and its value in a row.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> Value);
 
@@ -61,13 +40,16 @@ impl Listing {
         Self { schema, columns: columns.to_vec(), rows: Vec::new(), when_empty, shown: Vec::new() }
     }
 
-    /// A row for each of `things`; add the columns with [`ListingOf::columns`].
-    pub(crate) fn of<'a, T>(
+    pub(crate) fn of<T>(
         schema: &'static str,
         when_empty: &'static str,
-        things: &'a [T],
-    ) -> ListingOf<'a, T> {
-        ListingOf { schema, when_empty, things }
+        things: &[T],
+        columns: &[Column<T>],
+    ) -> Self {
+        let row = |thing: &T| columns.iter().map(|(_, value)| value(thing)).collect();
+        let columns_named = columns.iter().map(|(name, _)| *name).collect();
+        let rows = things.iter().map(row).collect();
+        Self { schema, columns: columns_named, rows, when_empty, shown: Vec::new() }
     }
 
     /// A row for each view. A table has the columns `shown`, the other formats have every field. A column such as
@@ -79,13 +61,8 @@ impl Listing {
         shown: &'static str,
     ) -> Self {
         let mut listing = Self::new(schema, V::FIELDS, when_empty).showing(shown);
-        debug_assert!(
-            listing
-                .shown
-                .iter()
-                .all(|name| V::FIELDS.contains(&field_and_part(name.trim_end_matches('?')).0)),
-            "{shown}"
-        );
+        let is_field = |name: &&str| V::FIELDS.contains(&field_and_part(name.trim_end_matches('?')).0);
+        debug_assert!(listing.shown.iter().all(is_field), "{shown}");
         for view in views {
             let fields = json!(view);
             listing.push(V::FIELDS.iter().map(|name| fields[*name].clone()).collect());
@@ -98,20 +75,9 @@ impl Listing {
         Self { shown: columns.split_whitespace().collect(), ..self }
     }
 
-    /// One row for the result of a command; add its values with [`with`](Self::with).
-    pub(crate) fn one(schema: &'static str) -> Self {
-        Self { schema, columns: Vec::new(), rows: vec![Vec::new()], when_empty: "", shown: Vec::new() }
-    }
-
-    /// Adds columns with the same values in each row.
-    pub(crate) fn with<const N: usize>(mut self, values: [(&'static str, Value); N]) -> Self {
-        for (name, value) in values {
-            self.columns.push(name);
-            for row in &mut self.rows {
-                row.push(value.clone());
-            }
-        }
-        self
+    pub(crate) fn one<const N: usize>(schema: &'static str, values: [(&'static str, Value); N]) -> Self {
+        let (columns, row) = values.into_iter().unzip();
+        Self { schema, columns, rows: vec![row], when_empty: "", shown: Vec::new() }
     }
 
     /// Adds a row; its values are in the order of the columns.
@@ -141,28 +107,19 @@ impl Listing {
         self.rows.is_empty()
     }
 
-    /// Writes the list to standard output.
     pub(crate) fn print(&self, output: Output) -> Result<Exit> {
+        let mut objects = self.rows.iter().map(|row| self.object(row));
         let mut text = Vec::new();
-        match output {
-            Output::Table => {
-                self.table(&mut text, Screen::current()).map_err(|error| Failure::output(&error))?
-            }
+        let written = match output {
+            Output::Table => self.table(&mut text, Screen::current()),
             Output::Json => {
-                let items: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
-                serde_json::to_writer_pretty(&mut text, &json!({ "schema": self.schema, "items": items }))
-                    .map_err(|error| Failure::output(&error.into()))?;
-                text.push(b'\n');
+                let list = json!({ "schema": self.schema, "items": objects.collect::<Vec<_>>() });
+                writeln!(text, "{list:#}")
             }
-            Output::Jsonl => {
-                for row in &self.rows {
-                    serde_json::to_writer(&mut text, &self.object(row))
-                        .map_err(|error| Failure::output(&error.into()))?;
-                    text.push(b'\n');
-                }
-            }
-            Output::Csv => self.csv(&mut text).map_err(|error| Failure::output(&error))?,
-        }
+            Output::Jsonl => objects.try_for_each(|object| writeln!(text, "{object}")),
+            Output::Csv => csv(&mut text, &self.columns, &self.rows),
+        };
+        written.map_err(|error| Failure::output(&error))?;
         write_stdout(&text)
     }
 
@@ -186,10 +143,6 @@ impl Listing {
             columns = table::fit(columns, screen.width);
         }
         table::lines(&columns).iter().try_for_each(|line| writeln!(text, "{line}"))
-    }
-
-    fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
-        csv(text, &self.columns, &self.rows)
     }
 }
 
@@ -224,7 +177,8 @@ fn fields_as(schema: &'static str, fields: Map<String, Value>, output: Output) -
         Output::Json | Output::Jsonl => {
             let mut object = Map::from_iter([("schema".to_owned(), json!(schema))]);
             object.extend(fields);
-            object_text(&Value::Object(object), output)
+            let object = Value::Object(object);
+            if output == Output::Jsonl { format!("{object}\n") } else { format!("{object:#}\n") }
         }
         Output::Csv => {
             let (columns, row): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
@@ -292,15 +246,6 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Writes an object to standard output; `jsonl` puts it on one line.
-pub(crate) fn print_object(object: &Value, output: Output) -> Result<Exit> {
-    write_stdout(object_text(object, output))
-}
-
-fn object_text(object: &Value, output: Output) -> String {
-    if output == Output::Jsonl { format!("{object}\n") } else { format!("{object:#}\n") }
-}
-
 /// Clears the screen just before the next output, so that it does not flicker.
 pub(crate) fn clear_before_output() {
     CLEARS_SCREEN.store(true, Ordering::Relaxed);
@@ -353,7 +298,8 @@ mod tests {
 
     #[test]
     fn csv_quotes_and_leaves_missing_values_empty() {
-        let text = written(|text| listing().csv(text));
+        let listing = listing();
+        let text = written(|text| csv(text, &listing.columns, &listing.rows));
 
         assert_eq!(text, "name,age_seconds,gone\n\"a,\u{1b}[31m\nb\",12345678901234567,\n");
     }

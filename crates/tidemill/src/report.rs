@@ -4,30 +4,32 @@ use crate::config::{ConfigError, Output};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, Write};
+use tidemill_api::pool::PoolRefusal;
 use tidemill_declare::{Diagnostic, Diagnostics};
-use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::alert::silence::UnknownRule;
+use tidemill_domain::code::Code;
 use tidemill_domain::job::retention::BadRetention;
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
-use tidemill_engine::outbox::{RelayError, SinkError};
+use tidemill_engine::outbox::{RelayError, SinkError, VerifyError};
+use tidemill_engine::pool::PoolError;
 use tidemill_kafka::KafkaError;
 use tidemill_server::ServerError;
 use tidemill_store::StoreError;
 
-/// The result of a command, or of a part of it.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 #[derive(Debug)]
 pub(crate) struct Failure {
-    code: Code,
+    pub(crate) code: Code,
     what: String,
     why: Vec<String>,
-    fix: String,
+    pub(crate) fix: String,
     others: Vec<Failure>,
-    exit: Option<Exit>,
-    /// The exit code, if it is not one of [`Exit`].
-    number: Option<u8>,
+    /// The exit code of the program.
+    pub(crate) number: u8,
     /// File, line and column, for programs.
     at: Option<Box<serde_json::Value>>,
 }
@@ -35,11 +37,13 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
-        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, number: None, at: None }
+        let number = code.exit().number();
+        Self { code, what, why: Vec::new(), fix, others: Vec::new(), number, at: None }
     }
 
     /// With the reason; several lines stay several lines.
-    pub(crate) fn because(mut self, why: &str) -> Self {
+    pub(crate) fn because(mut self, why: impl Display) -> Self {
+        let why = why.to_string();
         self.why.extend(why.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         self
     }
@@ -47,7 +51,7 @@ impl Failure {
     /// An error without its own code.
     pub(crate) fn unexpected(what: &str, error: &dyn Error) -> Self {
         Self::new(Code::Unexpected, what, "run it again with -vv and report the output")
-            .because(&error.to_string())
+            .because(error)
             .because_of(error)
     }
 
@@ -66,17 +70,9 @@ impl Failure {
         self
     }
 
-    pub(crate) fn code(&self) -> Code {
-        self.code
-    }
-
     /// What and why, on one line.
     pub(crate) fn summary(&self) -> String {
         std::iter::once(&self.what).chain(&self.why).cloned().collect::<Vec<_>>().join(": ")
-    }
-
-    pub(crate) fn fix(&self) -> &str {
-        &self.fix
     }
 
     pub(crate) fn with_fix(self, fix: String) -> Self {
@@ -84,24 +80,8 @@ impl Failure {
     }
 
     /// Overrides the exit code of its code.
-    pub(crate) fn ending(mut self, exit: Exit) -> Self {
-        self.exit = Some(exit);
-        self
-    }
-
-    pub(crate) fn exit(&self) -> Exit {
-        self.exit.unwrap_or_else(|| self.code.exit())
-    }
-
-    /// Ends with this exit code, which is not one of [`Exit`].
-    pub(crate) fn ending_with(mut self, number: u8) -> Self {
-        self.number = Some(number);
-        self
-    }
-
-    /// The exit code of the program.
-    pub(crate) fn number(&self) -> u8 {
-        self.number.unwrap_or_else(|| self.exit().number())
+    pub(crate) fn ending(self, number: u8) -> Self {
+        Self { number, ..self }
     }
 
     fn text(&self) -> String {
@@ -135,7 +115,7 @@ impl Failure {
             "detail": self.what,
             "code": self.code.to_string(),
             "remedy": self.fix,
-            "exit_code": self.number(),
+            "exit_code": self.number,
         });
         if !self.why.is_empty() {
             object["why"] = json!(self.why);
@@ -179,7 +159,8 @@ macro_rules! failures {
     };
 }
 
-failures!(StoreError, EngineError, JobError, ServerError, SinkError, RelayError, KafkaError, BadRetention);
+failures!(StoreError, EngineError, JobError, ServerError, SinkError, RelayError, VerifyError, KafkaError);
+failures!(PoolError, PoolRefusal, BadRetention, UnknownRule);
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
@@ -206,6 +187,11 @@ impl From<Diagnostics> for Failure {
 }
 
 impl Failure {
+    pub(crate) fn output(error: &io::Error) -> Self {
+        let fix = "free space where the output goes, or send it elsewhere";
+        Self::new(Code::OutputFailed, "the output could not be written", fix).because(error)
+    }
+
     /// All faults of a file, under one code.
     pub(crate) fn of_file(wrong: &Diagnostics, code: Code) -> Self {
         Self::of_faults(wrong, code, "the file has", "correct each of them; nothing of the file was taken")
@@ -231,12 +217,5 @@ impl Failure {
             1 => others.remove(0),
             count => Self { others, ..Self::new(code, format!("{who_has} {count} faults"), fix) },
         }
-    }
-}
-
-impl Failure {
-    pub(crate) fn output(error: &io::Error) -> Self {
-        let fix = "free space where the output goes, or send it elsewhere";
-        Self::new(Code::OutputFailed, "the output could not be written", fix).because(&error.to_string())
     }
 }

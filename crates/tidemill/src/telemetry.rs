@@ -1,43 +1,43 @@
 //! The log and the metrics of this program.
 
-mod columns;
-pub(crate) mod emf;
-
-use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
-use columns::Columns;
+use crate::config::{ColorChoice, Log, LogFormat};
+use anstream::AutoStream;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use std::fmt::{self, Write as _};
+use std::io::Write;
 use std::time::Duration;
+use tidemill_domain::time::{Clock, Timestamp};
+use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::relay::BATCHES;
+use tidemill_engine::pool::{Pools, emf, gauge};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry::LookupSpan;
 
 /// Starts to log to standard error. Only the first call of a process counts.
 pub(crate) fn start_log(log: &Log, color: ColorChoice) {
-    let level = match log.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
+    let level: LevelFilter = log.level.as_str().parse().expect("both have the same words");
     // What a relay with a fixed share processes is what its user wants to see, unless it is to be errors only.
     let batches = if level < LevelFilter::WARN { level } else { level.max(LevelFilter::INFO) };
     let shown = Targets::new().with_default(level).with_target(BATCHES, batches);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let layer = match log.format {
         LogFormat::Json => layer.json().with_filter(shown).boxed(),
-        LogFormat::Pretty => layer.with_ansi(is_coloured(color)).with_filter(shown).boxed(),
+        LogFormat::Pretty => {
+            let is_coloured = match color {
+                ColorChoice::Always => true,
+                ColorChoice::Never => false,
+                ColorChoice::Auto => AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
+            };
+            layer.with_ansi(is_coloured).with_filter(shown).boxed()
+        }
         LogFormat::Columns => layer.event_format(Columns).with_filter(shown).boxed(),
     };
     let _already_started = tracing_subscriber::registry().with(layer).try_init();
-}
-
-fn is_coloured(color: ColorChoice) -> bool {
-    match color {
-        ColorChoice::Always => true,
-        ColorChoice::Never => false,
-        ColorChoice::Auto => anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
-    }
 }
 
 /// Bounds of all histograms, in seconds: from a chunk or an answer to a render that takes half an hour.
@@ -58,4 +58,112 @@ pub(crate) fn start_metrics() -> Option<PrometheusHandle> {
         }
     });
     Some(handle)
+}
+
+/// What was counted is told once in this time.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Prints every minute, for as long as it is let. What is left at the end is for [`print_emf`].
+pub(crate) async fn run_emf(pools: Pools) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        print_emf(&pools).await;
+    }
+}
+
+pub(crate) async fn print_emf(pools: &Pools) {
+    let levels = match gauge::levels(pools.store()).await {
+        Ok(levels) => levels,
+        // What was counted is kept for the next time.
+        Err(error) => return tracing::warn!(%error, "the metrics of pools were not printed; will try again"),
+    };
+    let (now, mut sums) = (SystemClock::new().now(), pools.take_sums());
+    let mut text = String::new();
+    for seen in levels {
+        text.push_str(&emf::line(now, &seen, &sums.remove(&seen.settings.name).unwrap_or_default()));
+        text.push('\n');
+    }
+    let mut output = std::io::stdout().lock();
+    if let Err(error) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        tracing::warn!(%error, "the metrics of pools could not be printed");
+    }
+}
+
+/// The log layout that render farms read: `[time] LEVEL | Worker#1 | Job#1 | text`.
+struct Columns;
+
+impl<S, N> FormatEvent<S, N> for Columns
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = Line::default();
+        event.record(&mut line);
+        writeln!(writer, "{}", line.text(SystemClock::new().now(), *event.metadata().level()))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    worker: Option<String>,
+    job: Option<String>,
+    message: String,
+    others: String,
+}
+
+impl Line {
+    fn text(&self, now: Timestamp, level: Level) -> String {
+        let worker = self.worker.clone().unwrap_or_else(|| std::process::id().to_string());
+        let text = format!("{}{}", self.message, self.others);
+        // One event is one line, whatever it says.
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        format!("[{now}] {level:<5} | Worker#{worker} | Job#{} | {text}", self.job.as_deref().unwrap_or("-"))
+    }
+
+    fn note(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            "worker.id" => self.worker = Some(value),
+            "job.id" => self.job = Some(value),
+            name => {
+                let _infallible = write!(self.others, " {name}={value}");
+            }
+        }
+    }
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.note(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.note(field, format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_columns_and_stays_one_line() {
+        let line = Line {
+            worker: Some("3".into()),
+            job: Some("17".into()),
+            message: "render\nfailed".into(),
+            others: " error=x".into(),
+        };
+
+        let text = line.text(Timestamp::EPOCH, Level::WARN);
+
+        assert_eq!(text, "[1970-01-01T00:00:00.000000Z] WARN  | Worker#3 | Job#17 | render failed error=x");
+        assert!(Line::default().text(Timestamp::EPOCH, Level::INFO).contains("| Job#- |"));
+    }
 }

@@ -27,7 +27,7 @@ pub(crate) fn report(error: clap::Error, commands: clap::Command, arguments: &[O
     }
     let failure = failure(error, commands, arguments);
     report::print(&failure, if wants_json(arguments) { Output::Json } else { Output::Table });
-    ExitCode::from(failure.exit().number())
+    ExitCode::from(failure.number)
 }
 
 fn failure(mut error: clap::Error, mut commands: clap::Command, arguments: &[OsString]) -> Failure {
@@ -38,7 +38,7 @@ fn failure(mut error: clap::Error, mut commands: clap::Command, arguments: &[OsS
     // For these `clap` writes the help as if it were the error.
     if let ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand = error.kind() {
         return Failure::new(Code::Usage, format!("`{path}` needs a subcommand"), fix)
-            .because(&subcommands(command));
+            .because(subcommands(command));
     }
     let is_destructive = |name: &String| DESTRUCTIVE.contains(&name.as_str());
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
@@ -80,7 +80,6 @@ fn takes_the_next(command: &clap::Command, word: &str) -> bool {
     })
 }
 
-/// One line for each subcommand.
 fn subcommands(command: &clap::Command) -> String {
     let shown: Vec<_> =
         command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != HELP).collect();
@@ -132,7 +131,7 @@ mod tests {
 
             let told = failure.summary();
             assert!(told.starts_with("`tidemill lease` needs a subcommand: list  List leases"), "{told}");
-            assert_eq!(failure.fix(), "see `tidemill lease --help`");
+            assert_eq!(failure.fix, "see `tidemill lease --help`");
         }
     }
 }

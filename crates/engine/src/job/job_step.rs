@@ -142,9 +142,7 @@ fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
 }
 
 fn written(parameters: &JobParameters) -> Value {
-    let of = |JobParameter { value, is_identifying }: &JobParameter| {
-        json!({ "type": value.kind().as_str(), "value": value.stored_text(), "identifying": is_identifying })
-    };
+    let of = |JobParameter { value, is_identifying }: &JobParameter| json!({ "type": value.kind().as_str(), "value": value.stored_text(), "identifying": is_identifying });
     parameters.iter().map(|(name, parameter)| (name, of(parameter))).collect()
 }
 

@@ -1,18 +1,14 @@
 //! `tidemill alert`: alerts, rules and silences.
 
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use clap::{Args, Subcommand};
-use serde_json::json;
+use crate::commands::prelude::*;
+use crate::config::alert::RuleSettings;
+use crate::output::Column;
 use std::time::Duration;
 use tidemill_api::alert::{Alert, Silence as SilenceView};
 use tidemill_domain::alert::Subject;
 use tidemill_domain::alert::silence::{SilenceRequest, check_rule};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 
-/// Alerts, their rules and silences
 #[derive(Subcommand, Debug)]
 pub(crate) enum AlertCommand {
     /// List alerts, firing ones first
@@ -26,7 +22,13 @@ pub(crate) enum AlertCommand {
     /// Stop notifications about a rule for a while; its alerts stay in the list
     Silence(Silence),
     /// End a silence early
-    Unsilence(Unsilence),
+    Unsilence {
+        /// Name of the rule
+        rule: String,
+        /// Subject of the silence, if it has one
+        #[arg(long, value_parser = Subject::new)]
+        subject: Option<Subject>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -44,22 +46,13 @@ pub(crate) struct Silence {
     reason: String,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct Unsilence {
-    /// Name of the rule
-    rule: String,
-    /// Subject of the silence, if it has one
-    #[arg(long, value_parser = Subject::new)]
-    subject: Option<Subject>,
-}
-
 #[crate::boxed(?Send)]
 pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Exit> {
     match arguments {
         AlertCommand::List { limit } => list(limit, context).await,
         AlertCommand::Rules => rules(context),
         AlertCommand::Silence(arguments) => silence(arguments, context).await,
-        AlertCommand::Unsilence(arguments) => unsilence(&arguments, context).await,
+        AlertCommand::Unsilence { rule, subject } => unsilence(&rule, subject.as_ref(), context).await,
     }
 }
 
@@ -72,8 +65,7 @@ async fn list(limit: u32, context: &Context) -> Result<Exit> {
 }
 
 fn rules(context: &Context) -> Result<Exit> {
-    let rules = &context.settings().alert.rules;
-    let listing = Listing::of("tidemill.alert_rule/v1", "No rules.", rules).columns(&[
+    let columns: &[Column<RuleSettings>] = &[
         ("rule", |settings| json!(settings.rule.name())),
         ("signal", |settings| json!(settings.rule.signal())),
         ("condition", |settings| json!(settings.rule.condition().to_string())),
@@ -83,21 +75,16 @@ fn rules(context: &Context) -> Result<Exit> {
         ("severity", |settings| json!(settings.rule.severity().as_str())),
         ("channels", |settings| json!(settings.rule.channels().join(", "))),
         ("enabled", |settings| json!(settings.is_enabled)),
-    ]);
-    listing.print(context.output())
+    ];
+    let rules = &context.settings().alert.rules;
+    Listing::of("tidemill.alert_rule/v1", "No rules.", rules, columns).print(context.output())
 }
 
 async fn silence(arguments: Silence, context: &Context) -> Result<Exit> {
     let known = context.settings().alert.rules.iter().map(|settings| settings.rule.name());
-    check_rule(&arguments.rule, known)
-        .map_err(|unknown| Failure::new(unknown.code(), unknown.to_string(), unknown.fix()))?;
-    let request = SilenceRequest {
-        rule: arguments.rule,
-        subject: arguments.subject,
-        length: arguments.length,
-        reason: arguments.reason,
-        actor: context.actor(),
-    };
+    let Silence { rule, subject, length, reason } = arguments;
+    check_rule(&rule, known)?;
+    let request = SilenceRequest { rule, subject, length, reason, actor: context.actor() };
     // Check before opening the database.
     request
         .check()
@@ -111,12 +98,12 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit> {
     context.print_list::<SilenceView, _>("tidemill.alert_silence/v1", "", [&silence], columns)
 }
 
-async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit> {
+async fn unsilence(rule: &str, subject: Option<&Subject>, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
-    let ended = tx.alerts().unsilence(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
+    let ended = tx.alerts().unsilence(rule, subject, &context.actor()).await?;
     tx.commit().await?;
-    let rule = arguments.rule.chars().take(63).collect::<String>();
-    let about = match &arguments.subject {
+    let rule = rule.chars().take(63).collect::<String>();
+    let about = match subject {
         Some(subject) => format!("{rule:?} and subject {:?}", subject.as_str()),
         None => format!("{rule:?}"),
     };
@@ -126,6 +113,5 @@ async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit> {
         let what = format!("there is no silence of the rule {about}");
         return Err(Failure::new(Code::NotSilenced, what, fix));
     }
-    context.note(&format!("The silence of the rule {about} has ended."));
-    Ok(Exit::Ok)
+    context.done(&format!("The silence of the rule {about} has ended."))
 }

@@ -1,13 +1,8 @@
 //! `tidemill config`: every value, and where it comes from.
 
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
-use clap::Subcommand;
-use serde_json::{Value, json};
-use tidemill_domain::code::Exit;
+use crate::commands::prelude::*;
+use serde_json::Value;
 
-/// Show and check the configuration
 #[derive(Subcommand, Debug)]
 pub(crate) enum Config {
     /// List every key with its value; secrets are masked
@@ -20,25 +15,23 @@ pub(crate) enum Config {
     Check,
 }
 
-pub(super) fn run(arguments: &Config, context: &Context) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &Config, context: &Context) -> Result<Exit> {
     match arguments {
         Config::Show { origin } => show(*origin, context),
         Config::Check => {
             // Loading has checked everything but the URL, which only the store can judge.
             context.database_url()?;
-            let files: Vec<_> =
-                context.loaded().files.iter().map(|path| path.display().to_string()).collect();
+            let files: Vec<_> = context.loaded.files.iter().map(|path| path.display().to_string()).collect();
             let read = if files.is_empty() { "no file".to_owned() } else { files.join(" ") };
-            write_stdout(format!("The configuration is valid. Files read: {read}.\n").as_bytes())?;
-            Ok(Exit::Ok)
+            write_stdout(format!("The configuration is valid. Files read: {read}.\n"))
         }
     }
 }
 
-fn show(origin: bool, context: &Context) -> Result<Exit, Failure> {
+fn show(origin: bool, context: &Context) -> Result<Exit> {
     let columns: &[&str] = if origin { &["key", "value", "origin"] } else { &["key", "value"] };
     let mut listing = Listing::new("tidemill.config/v1", columns, "No keys.");
-    let loaded = context.loaded();
+    let loaded = &context.loaded;
     let keys = loaded.values.iter().map(|value| match value.shown.as_str() {
         "" => (value, Value::Null),
         shown => (value, json!(shown)),

@@ -1,15 +1,11 @@
 //! `tidemill db`: the schema and its migrations.
 
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::Result;
-use clap::{Subcommand, ValueEnum};
-use serde_json::json;
-use tidemill_domain::code::Exit;
-use tidemill_store::migration::{MigrationState, schema_sql};
+use crate::commands::prelude::*;
+use crate::output::Column;
+use clap::ValueEnum;
+use tidemill_store::migration::{MigrationState, MigrationStatus, schema_sql};
 use tidemill_store::url::Dialect;
 
-/// Database schema and migrations
 #[derive(Subcommand, Debug)]
 pub(crate) enum Db {
     /// Apply missing migrations; safe to repeat, to interrupt and to run twice at once
@@ -65,13 +61,13 @@ async fn status(context: &Context) -> Result<Exit> {
     let store = context.bare_store().await?;
     let status = store.migration_status().await?;
     context.note(&format!("database: {}", store.place()));
-    let listing = Listing::of("tidemill.migration/v1", "No migrations.", &status).columns(&[
+    let columns: &[Column<MigrationStatus>] = &[
         ("version", |line| json!(line.version)),
         ("name", |line| json!(line.name)),
         ("status", |line| json!(line.state.as_str())),
         ("applied_at", |line| json!(line.applied_at.map(|at| at.to_string()))),
-    ]);
-    listing.print(context.output())?;
+    ];
+    Listing::of("tidemill.migration/v1", "No migrations.", &status, columns).print(context.output())?;
     let usable =
         status.iter().all(|line| matches!(line.state, MigrationState::Applied | MigrationState::Newer));
     Ok(if usable { Exit::Ok } else { Exit::Conflict })

@@ -1,7 +1,6 @@
 //! `tidemill demo`: runs every part of Tidemill on its own embedded database, kills and freezes processes, and verifies
 //! the result against the database. Then everything continues, so that you can watch the dashboard.
 
-mod activity;
 mod demo_workers;
 mod import;
 mod night;
@@ -10,17 +9,15 @@ pub(crate) mod relays;
 mod renders;
 pub(crate) mod worker;
 
+use crate::commands::prelude::*;
 use crate::commands::serve::{ServeSetup, Serving, shutdown};
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::Failure;
-use clap::Args;
 use demo_workers::DemoWorkers;
+use import::Imports;
 use processes::{KillWorker, Setup, Supervisor};
+use renders::Films;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::process::ProcessId;
 use tidemill_engine::pool::Pools;
 use tidemill_server::access::Authentication;
@@ -28,7 +25,6 @@ use tidemill_server::action::ExtraAction;
 use tidemill_store::Store;
 use tokio::sync::watch;
 
-/// Run every part of Tidemill on a temporary database and verify the result
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Exit after the verification instead of keeping the dashboard open
@@ -47,14 +43,12 @@ const GRACE: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long processes and renders may take to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
-/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
 const WORKERS: usize = 3;
-/// How many things the workers lease.
 const THINGS: u32 = 6;
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit> {
     let folder = tempfile::tempdir().map_err(unexpected)?;
     // The demo must not notify your receivers or fire your schedules.
     let url = format!("sqlite://{}/tidemill.db", folder.path().display());
@@ -94,13 +88,13 @@ async fn serve(
     context: &Context,
     store: &Store,
     action: &Arc<dyn ExtraAction>,
-) -> Result<Serving, Failure> {
+) -> Result<Serving> {
     let start = async |listen| {
         let setup = ServeSetup { action: Some(Arc::clone(action)), ..ServeSetup::default() };
-        Serving::start(context, store, listen, "", Authentication::None, setup).await
+        Serving::start(context, store, listen, Authentication::None, setup).await
     };
     match start(listen).await {
-        Err(failure) if failure.code() == Code::CannotListen => {
+        Err(failure) if failure.code == Code::CannotListen => {
             context.note(&format!("{listen} is in use, so the dashboard uses another port"));
             start(SocketAddr::new(listen.ip(), 0)).await
         }
@@ -108,7 +102,6 @@ async fn serve(
     }
 }
 
-/// What all parts of the demo use.
 struct Stage<'a> {
     context: &'a Context,
     setup: &'a Arc<Setup>,
@@ -120,10 +113,10 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// Verifies everything, and then continues until it is stopped. Pools are busy from the start.
-    async fn show(&self, stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+    async fn show(&self, stopped: watch::Receiver<bool>) -> Result<()> {
         night::create_pools(self.store, night::DIVISOR).await?;
         let nights = async {
-            activity::rounds("the night", async |round| night::play(&self.pools, round).await).await;
+            rounds("the night", async |round| night::play(&self.pools, round).await).await;
             std::future::pending().await
         };
         tokio::select! {
@@ -132,7 +125,7 @@ impl Stage<'_> {
         }
     }
 
-    async fn verify_and_continue(&self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+    async fn verify_and_continue(&self, mut stopped: watch::Receiver<bool>) -> Result<()> {
         self.verify_unless(stopped.clone()).await?;
         self.context.note("the demo continues, so that you can watch the dashboard; stop it with Ctrl-C");
         self.play(stopped.clone()).await?;
@@ -143,7 +136,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    async fn verify_unless(&self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+    async fn verify_unless(&self, mut stopped: watch::Receiver<bool>) -> Result<()> {
         tokio::select! {
             verified = self.verify() => verified,
             _stopped = stopped.wait_for(|stop| *stop) => {
@@ -154,7 +147,7 @@ impl Stage<'_> {
     }
 
     /// Runs each part once, and prints the verdicts.
-    async fn verify(&self) -> Result<(), Failure> {
+    async fn verify(&self) -> Result<()> {
         let mut verdicts = Verdicts::default();
         import::perform(self, &mut verdicts).await?;
         night::perform(self, &mut verdicts).await?;
@@ -171,8 +164,7 @@ impl Stage<'_> {
         Err(failure("the demo found a broken promise"))
     }
 
-    /// Kills one worker and freezes another one.
-    async fn disturb(&self, workers: &mut DemoWorkers, verdicts: &mut Verdicts) -> Result<(), Failure> {
+    async fn disturb(&self, workers: &mut DemoWorkers, verdicts: &mut Verdicts) -> Result<()> {
         workers.until_all_work().await?;
         self.context.note("every lease is in use; now one worker is killed (SIGKILL)");
         let (took, moved) = workers.kill_one().await?;
@@ -210,10 +202,7 @@ impl Verdicts {
 }
 
 /// Polls until `poll` returns something, at most for [`LIMIT`].
-async fn until<T>(
-    what: &str,
-    mut poll: impl AsyncFnMut() -> Result<Option<T>, Failure>,
-) -> Result<T, Failure> {
+async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     let polling = async {
         loop {
             if let Some(found) = poll().await? {
@@ -237,6 +226,60 @@ fn unexpected(error: impl std::error::Error) -> Failure {
     Failure::unexpected("the demo cannot continue", &error)
 }
 
+/// Rounds of activity after the verification. They end and their pauses grow, so that a forgotten demo does not fill
+/// the disk.
+const ROUNDS_MAX: u32 = 200;
+
+/// Rounds with short pauses: about half an hour.
+const ROUNDS_QUICK: u32 = 40;
+
+const PAUSE_SHORT: Duration = Duration::from_secs(5);
+const PAUSE_LONG: Duration = Duration::from_secs(60);
+
+impl Stage<'_> {
+    /// Runs rounds until it is stopped or all rounds are over.
+    async fn play(&self, mut stopped: watch::Receiver<bool>) -> Result<()> {
+        let Self { setup, store, workers, .. } = *self;
+        // Numbers continue after those of the verification.
+        workers.begin(WORKERS + 1..=WORKERS * 2)?;
+        let relays = Supervisor::new(setup, Setup::start_relay);
+        relays.begin(relays::RELAYS + 1..=relays::RELAYS * 2)?;
+        let imports = Imports::start(self, import::SMALL).await?;
+        let films = Films::start_slow(self)?;
+        let playing = async {
+            tokio::join!(
+                rounds("the import", async |round| imports.play(round).await),
+                rounds("the outbox", async |round| relays::play(store, &relays, round).await),
+                rounds("the renders", async |_| films.play().await),
+            );
+        };
+        tokio::select! {
+            () = playing => {}
+            () = workers.keep() => {}
+            () = relays.keep() => {}
+            _stopped = stopped.wait_for(|stop| *stop) => {}
+        }
+        relays.end().await;
+        workers.end().await;
+        films.end().await;
+        imports.end().await
+    }
+}
+
+/// A failed round is logged, and the next one starts.
+async fn rounds(what: &str, play: impl AsyncFn(u32) -> Result<()>) {
+    for round in 1..=ROUNDS_MAX {
+        if let Err(failure) = play(round).await {
+            tracing::warn!(?failure, "round {round} of {what} did not finish");
+        }
+        tokio::time::sleep(pause_after(round)).await;
+    }
+}
+
+fn pause_after(round: u32) -> Duration {
+    if round < ROUNDS_QUICK { PAUSE_SHORT } else { PAUSE_LONG }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,5 +287,13 @@ mod tests {
     #[test]
     fn nothing_verified_is_not_a_success() {
         assert!(!Verdicts::default().all_hold());
+    }
+
+    #[test]
+    fn it_moves_for_hours_and_comes_to_its_end() {
+        let pauses: Duration = (1..=ROUNDS_MAX).map(pause_after).sum();
+
+        assert!(pauses > Duration::from_secs(2 * 3_600) && pauses < Duration::from_secs(4 * 3_600));
+        assert!((1..ROUNDS_MAX).all(|round| pause_after(round) <= pause_after(round + 1)));
     }
 }

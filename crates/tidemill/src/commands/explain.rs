@@ -1,37 +1,25 @@
 //! `tidemill explain`: explains an error code, or lists the exit codes.
 
-use crate::output::write_stdout;
-use crate::report::Failure;
-use clap::Args;
-use std::fmt::Write as _;
-use tidemill_domain::code::{Code, Exit};
+use crate::commands::prelude::*;
 
-/// Explain an error code, or list the exit codes
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
     /// Error code such as TM0202, tm202 or 202; or the word exit-codes
     code: String,
 }
 
-pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &Explain) -> Result<Exit> {
     if arguments.code == "exit-codes" {
-        return write_stdout(exit_codes());
+        let line = |exit: &Exit| format!("{:>3}  {}\n", exit.number(), exit.meaning());
+        return write_stdout(Exit::ALL.iter().map(line).collect::<String>());
     }
     let Ok(code) = arguments.code.parse::<Code>() else {
-        let what =
-            format!("there is no error code {:?}", arguments.code.chars().take(20).collect::<String>());
+        let code: String = arguments.code.chars().take(20).collect();
+        let what = format!("there is no error code {code:?}");
         let fix = "use the code from the message, such as TM0202";
         return Err(Failure::new(Code::UnknownCode, what, fix));
     };
     write_stdout(page(code))
-}
-
-fn exit_codes() -> String {
-    let mut text = String::new();
-    for exit in Exit::ALL {
-        let _infallible = writeln!(text, "{:>3}  {}", exit.number(), exit.as_str());
-    }
-    text
 }
 
 macro_rules! pages {

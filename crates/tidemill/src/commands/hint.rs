@@ -1,23 +1,28 @@
 //! `tidemill hint`: parses and rewrites Oracle hints. It does not use the database.
 
+use crate::commands::prelude::*;
+use crate::commands::read_input;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, Result, printable};
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use std::io::{self, Read};
+use crate::report::printable;
+use serde_json::Value;
+use std::io;
 use std::num::NonZeroU32;
-use tidemill_domain::code::{Code, Exit};
+use std::path::Path;
 use tidemill_domain::hint::{Degree, Directive, HINT_BYTES_MAX, Hint, HintTooLong, rewrite};
 
-/// Parse and rewrite Oracle hints
 #[derive(Subcommand, Debug)]
 pub(crate) enum HintCommand {
     /// Show the degree of parallelism of a hint or statement
     Parse(Parse),
     /// Rewrite a hint or statement with a lower degree
-    Rewrite(Rewrite),
+    Rewrite {
+        /// A hint comment or a whole statement [default: standard input]
+        #[arg(allow_hyphen_values = true, value_parser = text)]
+        text: Option<String>,
+        /// The granted degree
+        #[arg(long, value_name = "N")]
+        to: NonZeroU32,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -33,31 +38,18 @@ pub(crate) struct Parse {
     none: NonZeroU32,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct Rewrite {
-    /// A hint comment or a whole statement [default: standard input]
-    #[arg(allow_hyphen_values = true, value_parser = text)]
-    text: Option<String>,
-    /// The granted degree
-    #[arg(long, value_name = "N")]
-    to: NonZeroU32,
-}
-
 /// A hint may begin with `--+`, so the text may begin with a hyphen. A mistyped flag is refused.
 fn text(text: &str) -> Result<String, String> {
     let is_flag =
         text.len() > 1 && text.starts_with('-') && !text.contains(|c: char| c == '+' || c.is_whitespace());
-    if is_flag {
-        Err("there is no such flag; a hint begins with /*+ or --+".into())
-    } else {
-        Ok(text.to_owned())
-    }
+    let why = "there is no such flag; a hint begins with /*+ or --+";
+    if is_flag { Err(why.to_owned()) } else { Ok(text.to_owned()) }
 }
 
 pub(super) fn run(command: &HintCommand, context: &Context) -> Result<Exit> {
     match command {
         HintCommand::Parse(arguments) => parse(arguments, context),
-        HintCommand::Rewrite(arguments) => lower(arguments),
+        HintCommand::Rewrite { text, to } => lower(text.as_deref(), *to),
     }
 }
 
@@ -78,13 +70,14 @@ fn upper_bound(degree: Degree, arguments: &Parse) -> Option<NonZeroU32> {
 
 fn listing(hint: &Hint, bound: Option<NonZeroU32>) -> Listing {
     let warning = |warning: &tidemill_domain::hint::Warning| json!({ "name": warning.as_str(), "text": warning.text() });
-    Listing::one("tidemill.hint/v1").with([
+    let values = [
         ("degree", json!(hint.degree().as_str())),
         ("number", json!(hint.degree().number())),
         ("upper_bound", json!(bound)),
         ("directives", hint.directives().map(|directive| directive_json(hint, directive)).collect()),
         ("warnings", hint.warnings().iter().map(warning).collect()),
-    ])
+    ];
+    Listing::one("tidemill.hint/v1", values)
 }
 
 fn directive_json(hint: &Hint, directive: &Directive) -> Value {
@@ -99,7 +92,6 @@ fn directive_json(hint: &Hint, directive: &Directive) -> Value {
     })
 }
 
-/// The text for people.
 fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
     let mut text = format!("degree: {}\n", hint.degree());
     match bound {
@@ -116,12 +108,12 @@ fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
     text
 }
 
-fn lower(arguments: &Rewrite) -> Result<Exit> {
-    let hint = read(arguments.text.as_deref())?;
-    let mut rewritten = rewrite(&hint, arguments.to).map_err(|refusal| {
-        let what = format!("the hint cannot be rewritten to {}", arguments.to);
+fn lower(text: Option<&str>, to: NonZeroU32) -> Result<Exit> {
+    let hint = read(text)?;
+    let mut rewritten = rewrite(&hint, to).map_err(|refusal| {
+        let what = format!("the hint cannot be rewritten to {to}");
         let fix = "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
-        Failure::new(Code::HintNotRewritten, what, fix).because(&refusal.to_string())
+        Failure::new(Code::HintNotRewritten, what, fix).because(refusal)
     })?;
     if !rewritten.ends_with('\n') {
         rewritten.push('\n');
@@ -140,18 +132,17 @@ fn read(text: Option<&str>) -> Result<Hint> {
     })
 }
 
-/// Reads at most one byte more than allowed.
 fn standard_input() -> Result<String> {
-    let unreadable = |error: &io::Error| {
-        Failure::new(Code::Usage, "standard input cannot be read", "send the hint as UTF-8 text")
-            .because(&error.to_string())
-    };
-    let mut bytes = Vec::new();
-    let most = u64::try_from(HINT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
-    if bytes.len() > HINT_BYTES_MAX {
-        // The cut may be within a character.
-        return Ok(String::from_utf8_lossy(&bytes).into_owned());
-    }
-    String::from_utf8(bytes).map_err(|error| unreadable(&io::Error::new(io::ErrorKind::InvalidData, error)))
+    let read =
+        read_input(Path::new("-"), HINT_BYTES_MAX).and_then(|bytes| match bytes.len() > HINT_BYTES_MAX {
+            // The cut may be within a character.
+            true => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            false => {
+                String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+            }
+        });
+    read.map_err(|error| {
+        let fix = "send the hint as UTF-8 text";
+        Failure::new(Code::Usage, "standard input cannot be read", fix).because(error)
+    })
 }

@@ -6,22 +6,16 @@ mod delete;
 mod detail;
 mod list;
 mod operate;
-mod outcome;
 mod progress;
 mod run;
-mod step;
 
 use crate::commands::Flag;
-use crate::context::Context;
+use crate::commands::prelude::*;
 use crate::declared::{Parameters, is_file};
-use crate::report::Failure;
-use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use tidemill_domain::audit;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 
-/// Run jobs, list them, and act on their executions
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobCommand {
     /// List the jobs of this program and those that have run on this database
@@ -130,7 +124,6 @@ impl JobCommand {
         folder.map(|folder| ("jobs.folder", "--jobs", folder)).into_iter().collect()
     }
 
-    /// Where the command takes the parameters of its jobs from.
     pub(super) fn parameters(&self) -> Parameters {
         match self {
             Self::Run { .. } | Self::Backfill(_) => Parameters::Given,
@@ -172,7 +165,7 @@ pub(crate) struct Executions {
     #[arg(long, help_heading = "Filters")]
     job: Option<String>,
     /// Only executions in this status, such as FAILED
-    #[arg(long, value_parser = status, help_heading = "Filters")]
+    #[arg(long, help_heading = "Filters")]
     status: Option<BatchStatus>,
     /// Only executions of this instance
     #[arg(long, value_parser = instance_id, help_heading = "Filters")]
@@ -197,16 +190,12 @@ fn instance_id(text: &str) -> Result<InstanceId, String> {
     number(text).map(InstanceId::new)
 }
 
-fn status(text: &str) -> Result<BatchStatus, String> {
-    text.parse::<BatchStatus>().map_err(|error| error.to_string())
-}
-
 pub(super) fn reason(text: &str) -> Result<String, String> {
     audit::reason(text).map(str::to_owned).map_err(|bad| format!("{bad}; {}", bad.fix()))
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit> {
     match command {
         JobCommand::List { limit, .. } => list::jobs(limit, context).await,
         JobCommand::Show { job, limit, .. } => list::one(&job, limit, context).await,
@@ -234,7 +223,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
 
 /// Suggests the job file if only its folder or its ending is missing, as in `job run payments`.
 fn suggest_file(failure: Failure, word: &str) -> Failure {
-    if !matches!(failure.code(), Code::UnknownJob | Code::BadJobFile) || Path::new(word).exists() {
+    if !matches!(failure.code, Code::UnknownJob | Code::BadJobFile) || Path::new(word).exists() {
         return failure;
     }
     let files =
@@ -246,7 +235,7 @@ fn suggest_file(failure: Failure, word: &str) -> Failure {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit> {
     match arguments.id {
         Some(id) => detail::show(id, arguments.context, context).await,
         None => list::executions(arguments, context).await,

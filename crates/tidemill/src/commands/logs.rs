@@ -1,13 +1,10 @@
 //! `tidemill logs`: the output of the command and Spark steps of an execution, once or until the execution ends.
 
 use super::job::execution_id;
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::{Failure, printable};
-use clap::Args;
+use crate::commands::prelude::*;
+use crate::report::printable;
 use std::collections::HashMap;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::{ExecutionId, StepExecutionId};
 use tidemill_engine::job::{LogFolder, LogPart};
 use tidemill_server::api::execution::find;
@@ -15,7 +12,6 @@ use tidemill_server::api::execution::log::{is_selected, place};
 use tidemill_store::Store;
 use tidemill_store::job::StepRecord;
 
-/// Time between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
@@ -32,7 +28,7 @@ pub(crate) struct Logs {
 }
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: &Logs, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &Logs, context: &Context) -> Result<Exit> {
     let (id, store) = (arguments.execution, context.store().await?);
     let folder = context.log_folder()?;
     let mut printer = Printer { folder, has_titles: true, next: HashMap::new(), current: None };
@@ -74,7 +70,7 @@ async fn report_missing(
     printer: &Printer,
     store: &Store,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let mut tx = store.read().await?;
     let mut missing = Vec::new();
     for step in steps.iter().filter(|step| !printer.next.contains_key(&step.id)) {
@@ -84,10 +80,7 @@ async fn report_missing(
         Some(advice) if printer.next.is_empty() => {
             Err(Failure::new(Code::OutputElsewhere, "this machine does not have the output", advice))
         }
-        None if printer.next.is_empty() => {
-            context.note("no output: only command and Spark steps have some");
-            Ok(Exit::Ok)
-        }
+        None if printer.next.is_empty() => context.done("no output: only command and Spark steps have some"),
         _ => {
             missing.iter().for_each(|advice| context.note(advice));
             Ok(Exit::Ok)
@@ -99,25 +92,19 @@ struct Printer {
     folder: LogFolder,
     /// Whether the name of the step is printed before its output.
     has_titles: bool,
-    /// How much of each step was printed.
     next: HashMap<StepExecutionId, u64>,
     /// The step whose output was printed last.
     current: Option<StepExecutionId>,
 }
 
 impl Printer {
-    fn print(&mut self, step: &StepRecord) -> Result<(), Failure> {
+    fn print(&mut self, step: &StepRecord) -> Result<()> {
         let from = self.next.get(&step.id).copied().unwrap_or(0);
-        let read = self.folder.read(step.execution, step.id, from);
-        let read = read.map_err(|error| {
-            Failure::new(
-                Code::OutputElsewhere,
-                "the output cannot be read",
-                "check the permissions of the file",
-            )
-            .because(&error.to_string())
-        })?;
-        let Some(part) = read else { return Ok(()) };
+        let read = self.folder.read(step.execution, step.id, from).map_err(|error| {
+            let fix = "check the permissions of the file";
+            Failure::new(Code::OutputElsewhere, "the output cannot be read", fix).because(error)
+        });
+        let Some(part) = read? else { return Ok(()) };
         self.next.insert(step.id, part.end());
         if part.bytes.is_empty() {
             return Ok(());

@@ -4,21 +4,15 @@ mod add;
 mod attach;
 mod failed_event;
 mod look;
-mod notify;
 mod operate;
-mod stats;
 mod verify;
 
 use super::examples;
-use crate::context::Context;
-use crate::report::Result;
-use clap::Subcommand;
+use crate::commands::prelude::*;
 use operate::RedirectArguments;
-use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::failed_event::Verb;
 
-/// Events that are committed with your data
 #[derive(Subcommand, Debug)]
 pub(crate) enum OutboxCommand {
     /// Add an event by hand
@@ -47,10 +41,10 @@ pub(crate) enum OutboxCommand {
     /// Change the payload or headers of failed events
     Edit(operate::EditArguments),
     /// Show unpublished events, failed events and relays
-    Stats(stats::Stats),
+    Stats(look::Stats),
     /// Wake relays at once when other programs write events
     #[command(subcommand, alias = "notice", after_help = examples(&["outbox notify on"]))]
-    Notify(notify::NotifyCommand),
+    Notify(look::NotifyCommand),
     /// Attach an existing table, so that relays publish from it
     #[command(alias = "adopt")]
     Attach(attach::Attach),
@@ -77,14 +71,10 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
             operate::many(events, &Verb::Redirect(to), context).await
         }
         OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
-        OutboxCommand::Stats(arguments) => stats::run(&arguments, context).await,
+        OutboxCommand::Stats(arguments) => look::stats(&arguments, context).await,
         OutboxCommand::Attach(arguments) => attach::attach(arguments, context).await,
         OutboxCommand::Attached => attach::list(context).await,
         OutboxCommand::Detach(arguments) => attach::detach(arguments, context).await,
-        OutboxCommand::Notify(notify) => notify::run(&notify, context).await,
+        OutboxCommand::Notify(notify) => look::notify(&notify, context).await,
     }
-}
-
-fn event_id(text: &str) -> Result<EventId, String> {
-    text.parse::<EventId>().map_err(|error| error.to_string())
 }

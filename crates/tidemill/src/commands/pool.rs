@@ -1,8 +1,6 @@
 //! `tidemill pool`: manage pools and their leases. Commands take the name of a pool or its external id.
 
-mod change;
 mod dynamo;
-mod export;
 mod import;
 mod limits;
 mod look;
@@ -10,22 +8,21 @@ mod operate;
 mod registry;
 
 use crate::commands::job::reason;
-use crate::context::Context;
-use crate::report::{Failure, Result};
-pub(super) use change::period;
+use crate::commands::prelude::*;
+pub(super) use operate::period;
 
-use change::Changes;
 use clap::{Args, Subcommand};
+use operate::Changes;
 use std::path::PathBuf;
-use tidemill_api::pool::PoolRefusal;
 use tidemill_domain::code::Exit;
 use tidemill_domain::pool::{PoolName, TicketId};
-use tidemill_engine::pool::PoolError;
 use tidemill_server::api::pool::no_such_pool;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
 
-/// Manage pools, their leases and queues
+/// More pools than anyone has.
+const POOLS_MAX: u32 = 100_000;
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum PoolCommand {
     /// Create a pool
@@ -39,7 +36,7 @@ pub(crate) enum PoolCommand {
         changes: Changes,
     },
     /// Change settings of a pool
-    Set(change::Set),
+    Set(operate::Set),
     /// List pools
     List {
         /// Maximum number of pools
@@ -107,7 +104,7 @@ pub(crate) enum PoolCommand {
         file: PathBuf,
     },
     /// Export pools or leases as items of the tables of an EMR Batch Agent, in DynamoDB JSON
-    Export(export::Export),
+    Export(import::Export),
 }
 
 #[derive(Args, Debug)]
@@ -122,8 +119,8 @@ pub(crate) struct Of {
 #[crate::boxed(?Send)]
 pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit> {
     match command {
-        PoolCommand::Create { name, max, changes } => change::create(name, max, changes, context).await,
-        PoolCommand::Set(set) => change::set(set, context).await,
+        PoolCommand::Create { name, max, changes } => operate::create(name, max, changes, context).await,
+        PoolCommand::Set(set) => operate::set(set, context).await,
         PoolCommand::List { limit } => look::list(limit, context).await,
         PoolCommand::Show { pool } => look::show(&pool, context).await,
         PoolCommand::Delete { pool, reason } => operate::delete(&pool, reason.as_deref(), context).await,
@@ -135,7 +132,7 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit>
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,
-        PoolCommand::Export(export) => export::run(&export, context).await,
+        PoolCommand::Export(export) => import::export(&export, context).await,
     }
 }
 
@@ -152,20 +149,4 @@ pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord> {
         return Ok(found);
     }
     Err(no_such_pool(tx, text).await?.into())
-}
-
-impl From<PoolRefusal> for Failure {
-    fn from(refusal: PoolRefusal) -> Self {
-        Self::new(refusal.code(), refusal.to_string(), refusal.fix())
-    }
-}
-
-impl From<PoolError> for Failure {
-    fn from(error: PoolError) -> Self {
-        let failure = Self::new(error.code(), error.to_string(), error.fix());
-        match &error {
-            PoolError::Store(inner) => failure.because_of(inner.as_ref()),
-            _ => failure,
-        }
-    }
 }

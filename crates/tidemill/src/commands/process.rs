@@ -1,12 +1,8 @@
 //! `tidemill process` and `tidemill lease`.
 
-use crate::context::Context;
-use crate::report::Result;
-use clap::Subcommand;
+use crate::commands::prelude::*;
 use tidemill_api::process::{Lease, Process};
-use tidemill_domain::code::Exit;
 
-/// Processes that use this database
 #[derive(Subcommand, Debug)]
 pub(crate) enum ProcessCommand {
     /// List live processes, then those that ended in the last week
@@ -17,7 +13,6 @@ pub(crate) enum ProcessCommand {
     },
 }
 
-/// Leases of processes
 #[derive(Subcommand, Debug)]
 pub(crate) enum LeaseCommand {
     /// List leases, held ones first

@@ -2,25 +2,21 @@
 
 pub(crate) mod sink;
 
-use crate::commands::shutdown::{self, Signals};
+use crate::commands::prelude::*;
+use crate::commands::shutdown::{Signals, until_stopped, with_process};
 use crate::commands::{Flag, given};
-use crate::context::Context;
-use crate::report::Failure;
-use clap::Args;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::failed_event::RetryPolicy;
 use tidemill_domain::outbox::relay::transactional_id;
-use tidemill_domain::outbox::{BadInstance, Group, Instance};
+use tidemill_domain::outbox::{Group, Instance};
 use tidemill_engine::outbox::sink::SinkAddress;
-use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions};
-use tidemill_engine::{EngineError, Process, SystemClock, reaper};
+use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayOptions};
+use tidemill_engine::{Process, SystemClock};
 use tidemill_store::Store;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinHandle};
 
 #[derive(Args, Debug)]
 pub(crate) struct RelayArguments {
@@ -64,7 +60,7 @@ const GRACE: Duration = Duration::from_secs(20);
 const REJOIN_PAUSE: Duration = Duration::from_secs(30);
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context) -> Result<Exit> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
     let Some(setup) = RelaySetup::of(context, clock.clone())? else {
@@ -73,46 +69,23 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     };
     // A server does not check the sink: it starts anyway, and its relay retries.
     sink::check(context.settings())?;
-    let store = context.store().await?;
-    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    let reaping = tokio::spawn(reaper::run(process.clone()));
-    let name = setup.publisher.name();
-    let relay = setup.relay(context, &store, clock, &process);
-    context.note(&format!("publishing to {name}; SIGTERM or Ctrl-C stops it after the current batch"));
-    let ended = publish(relay, &process, &mut signals).await;
-    reaping.abort();
-    shutdown::stop(&process).await;
-    ended.map(|()| Exit::Ok)
+    with_process(context, clock.clone(), async |store, process| {
+        let name = setup.publisher.name();
+        let relay = setup.relay(context, store, clock, process);
+        context.note(&format!("publishing to {name}; SIGTERM or Ctrl-C stops it after the current batch"));
+        let (stop, stopped) = watch::channel(false);
+        let publishing = tokio::spawn(async move { relay.run(stopped).await });
+        match until_stopped(publishing, &stop, GRACE, process, &mut signals).await? {
+            Some(Ok(ended)) => ended?,
+            Some(Err(error)) => return Err(Failure::unexpected("the relay failed", &error)),
+            // The next relay publishes again whatever was not acknowledged.
+            None => {}
+        }
+        Ok(Exit::Ok)
+    })
+    .await
 }
 
-/// Publishes until a signal arrives, and finishes the current batch then.
-async fn publish(relay: Relay, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
-    let (stop, stopped) = watch::channel(false);
-    let mut publishing: JoinHandle<_> = tokio::spawn(async move { relay.run(stopped).await });
-    let is_stopped = tokio::select! {
-        ended = &mut publishing => return outcome(ended),
-        () = signals.next() => true,
-        // The process expired. A supervisor has to start it again.
-        _ended = process.ended() => false,
-    };
-    stop.send_replace(true);
-    let drained = tokio::select! {
-        drained = tokio::time::timeout(GRACE, &mut publishing) => drained.map_or(Ok(()), outcome),
-        () = signals.next() => Ok(()),
-    };
-    // The next relay publishes again whatever was not acknowledged.
-    publishing.abort();
-    if is_stopped { drained } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
-}
-
-fn outcome(ended: Result<Result<(), RelayError>, JoinError>) -> Result<(), Failure> {
-    match ended {
-        Ok(ended) => ended.map_err(Failure::from),
-        Err(error) => Err(Failure::unexpected("the relay failed", &error)),
-    }
-}
-
-/// A relay that is configured but not started.
 #[derive(Debug)]
 pub(super) struct RelaySetup {
     publisher: Arc<dyn Publisher>,
@@ -122,10 +95,11 @@ pub(super) struct RelaySetup {
 
 impl RelaySetup {
     /// None if no sink is configured.
-    pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>> {
         let settings = &context.settings().outbox;
         let Some(publisher) = sink::open(context.settings(), clock)? else { return Ok(None) };
-        let instance = Instance::from_settings(settings.instance_id, settings.total_instances)?;
+        let instance = Instance::from_settings(settings.instance_id, settings.total_instances)
+            .map_err(|bad| Failure::new(Code::RelayRefused, bad.to_string(), bad.fix()))?;
         let is_transactional = transactional_id(&publisher.name()).is_some();
         if let Some(instance) = instance.filter(|one| is_transactional && one.total() as usize > Group::COUNT)
         {
@@ -141,7 +115,6 @@ impl RelaySetup {
         Ok(Some(Self { publisher, instance, retry }))
     }
 
-    /// Whether records go to standard output.
     pub(super) fn takes_stdout(&self) -> bool {
         self.publisher.name() == SinkAddress::Stdout.to_string()
     }
@@ -185,11 +158,5 @@ pub(super) async fn stay(relay: Relay, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(REJOIN_PAUSE) => {}
             _stopped = stop.wait_for(|stop| *stop) => return,
         }
-    }
-}
-
-impl From<BadInstance> for Failure {
-    fn from(error: BadInstance) -> Self {
-        Self::new(Code::RelayRefused, error.to_string(), error.fix())
     }
 }

@@ -1,28 +1,25 @@
 //! `tidemill render`: order renders, and turn them into verified files on the NAS with nexrender.
 
-mod file;
 mod look;
 mod mapping;
 mod operate;
-mod plan;
-mod profile;
 pub(super) mod setup;
 mod submit;
 pub(super) mod worker;
+pub(super) use setup::Setup;
 
-use crate::commands::{Flag, examples};
+use crate::commands::prelude::*;
+use crate::commands::{Flag, examples, finish, read_input};
 use crate::config::Origin;
-use crate::context::Context;
-use crate::report::{Failure, Result};
-use clap::Subcommand;
-use tidemill_domain::code::{Code, Exit};
+use clap::ValueEnum;
+use std::path::Path;
+use tidemill_declare::Diagnostics;
+use tidemill_declare::render::Format;
 use tidemill_domain::render::RenderId;
+use tidemill_domain::render::gfx::{BadGfx, GFX_BYTES_MAX};
 use tidemill_engine::render::BadMaterial;
 use tidemill_store::Tx;
 
-pub(super) use setup::Setup;
-
-/// Renders: order, inspect and operate them, and run workers
 #[derive(Subcommand, Debug)]
 pub(crate) enum RenderCommand {
     /// Order a render
@@ -38,7 +35,7 @@ pub(crate) enum RenderCommand {
     /// Recover renders whose worker disappeared, without waiting for the next check
     Recover(operate::Recover),
     /// Print the job that nexrender would get, without ordering a render
-    Plan(plan::Plan),
+    Plan(submit::Plan),
     /// Wake all workers
     Poll,
     /// Run a render worker until it is stopped
@@ -58,7 +55,7 @@ pub(crate) enum RenderCommand {
         "render profile import profiles.csv --dry-run",
         "render profile list",
     ]))]
-    Profile(profile::ProfileCommand),
+    Profile(mapping::ProfileCommand),
 }
 
 impl RenderCommand {
@@ -80,13 +77,13 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Cancel(orders) => operate::cancel(&orders, context).await,
         RenderCommand::Retry(orders) => operate::retry(&orders, context).await,
         RenderCommand::Recover(arguments) => operate::recover(&arguments, context).await,
-        RenderCommand::Plan(arguments) => plan::run(&arguments, context).await,
+        RenderCommand::Plan(arguments) => submit::plan(&arguments, context).await,
         RenderCommand::Poll => operate::poll(context).await,
         RenderCommand::Worker(arguments) => worker::run(&arguments, context).await,
         RenderCommand::Workers => look::workers(context).await,
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,
-        RenderCommand::Profile(profile) => profile::run(profile, context).await,
+        RenderCommand::Profile(profile) => mapping::run_profile(profile, context).await,
     }
 }
 
@@ -94,7 +91,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
 /// program would use an empty SQLite file as its queue.
 pub(super) fn refuse_supabase(context: &Context) -> Result<()> {
     let is_default = |path: &str| {
-        let value = context.loaded().values.iter().find(|value| value.key.path == path);
+        let value = context.loaded.values.iter().find(|value| value.key.path == path);
         value.is_some_and(|value| value.origin == Origin::Default)
     };
     let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -125,13 +122,11 @@ fn database_of(url: &str) -> String {
     format!("postgres://postgres@db.{project}.supabase.co:5432/postgres")
 }
 
-/// Commits, or rolls back a dry run.
-async fn finish(tx: Tx, is_dry: bool, context: &Context) -> Result<()> {
+/// Commits, or rolls back a dry run and says so.
+async fn finish_import(tx: Tx, is_dry: bool, context: &Context) -> Result<()> {
+    finish(tx, is_dry).await?;
     if is_dry {
-        tx.rollback().await?;
         context.note("dry run: nothing changed");
-    } else {
-        tx.commit().await?;
     }
     Ok(())
 }
@@ -147,19 +142,72 @@ fn render_id(text: &str) -> Result<RenderId, String> {
 
 impl From<BadMaterial> for Failure {
     fn from(bad: BadMaterial) -> Self {
-        let fix = bad.fix();
-        let problems = bad.problems();
-        match (&bad, problems.as_slice()) {
-            (BadMaterial::Store(error), _) => {
-                Self::new(error.code(), error.to_string(), error.fix()).because_of(error)
+        let (code, fix, problems) = (bad.code(), bad.fix(), bad.problems());
+        match (bad, problems.len()) {
+            (BadMaterial::Store(error), _) => error.into(),
+            (_, 0 | 1) => Self::new(code, problems.concat(), fix),
+            (_, count) => {
+                let what = format!("the render has {count} problems");
+                Self::new(code, what, fix).because(problems.join("\n"))
             }
-            (_, [_, _, ..]) => {
-                let what = format!("the render has {} problems", problems.len());
-                Self::new(bad.code(), what, fix).because(&problems.join("\n"))
-            }
-            _ => Self::new(bad.code(), problems.join("; "), fix),
         }
     }
+}
+
+const BYTES_MAX: usize = 20_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// Comma-separated values with a header
+    Csv,
+    /// List of mappings with one key per column
+    Yaml,
+}
+
+impl From<FileFormat> for Format {
+    fn from(format: FileFormat) -> Self {
+        match format {
+            FileFormat::Csv => Self::Csv,
+            FileFormat::Yaml => Self::Yaml,
+        }
+    }
+}
+
+/// Reads a file. Without a format, the file name decides.
+fn read_table<T>(
+    file: &Path,
+    format: Option<FileFormat>,
+    code: Code,
+    read: impl Fn(&Path, &[u8], Format) -> Result<Vec<T>, Diagnostics>,
+) -> Result<Vec<T>> {
+    let format = format.map(Format::from).or_else(|| Format::of(file)).ok_or_else(|| {
+        let what = format!("the name of {} does not say whether it is CSV or YAML", file.display());
+        Failure::new(Code::Usage, what, "add --format csv or --format yaml")
+    })?;
+    let bytes = read_bytes(file, BYTES_MAX)?.ok_or_else(|| {
+        let what = format!("{} is larger than {} MB", file.display(), BYTES_MAX / 1_000_000);
+        Failure::new(code, what, "split it into several files")
+    })?;
+    read(file, &bytes, format).map_err(|wrong| Failure::of_file(&wrong, code))
+}
+
+/// The text of a file, or of standard input if it is `-`. Reading stops at the size limit.
+fn read_data(file: &Path) -> Result<String> {
+    let bytes = read_bytes(file, GFX_BYTES_MAX)?
+        .ok_or_else(|| Failure::from(BadMaterial::Data(BadGfx::TooLarge { bytes: GFX_BYTES_MAX + 1 })))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let why = error.utf8_error().to_string();
+        BadMaterial::Data(BadGfx::NotJson { why }).into()
+    })
+}
+
+/// None when the file has more than `most` bytes.
+fn read_bytes(file: &Path, most: usize) -> Result<Option<Vec<u8>>> {
+    let bytes = read_input(file, most).map_err(|error| {
+        let fix = "use a readable file, or - for standard input";
+        Failure::new(Code::FileUnreadable, format!("cannot read {}", file.display()), fix).because(error)
+    })?;
+    Ok((bytes.len() <= most).then_some(bytes))
 }
 
 #[cfg(test)]

@@ -7,10 +7,8 @@ mod request;
 mod wait;
 
 use crate::commands::pool::{find, period};
-use crate::context::Context;
-use crate::report::Failure;
-use child::{Signals, Variables};
-use clap::Args;
+use crate::commands::prelude::*;
+use crate::commands::shutdown::Signals;
 use request::{PoolSpec, Request};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -25,7 +23,6 @@ const REPEAT_WITHIN: Duration = Duration::from_secs(30);
 /// How long to try to release units while the database does not answer.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Run a command with units of pools, and release them whenever the command ends
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// Pool, with its own units and minimum if they differ from --units and --min; repeat it to get units of several
@@ -67,8 +64,8 @@ fn wait_time(text: &str) -> Result<Duration, String> {
 
 /// Returns the exit code of the command, or 128 plus the signal that ended it.
 #[crate::boxed(?Send)]
-pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure> {
-    let mut signals = Signals::new()?;
+pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8> {
+    let mut signals = Signals::of(&child::FORWARDED)?;
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let mut records = Vec::with_capacity(arguments.pools.len());
@@ -82,24 +79,15 @@ pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure
     match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {
         wait::Waited::Interrupted(signal) => Ok(child::number(signal)),
         wait::Waited::Held(hold) => {
-            with_units(hold, &request, &arguments.command, &mut signals, context).await
+            let secrets = &context.loaded.secret_variables;
+            let ended = match child::variables(&request, hold.parts()) {
+                Ok(variables) => child::run(&arguments.command, variables, secrets, &mut signals).await,
+                Err(failure) => Err(failure),
+            };
+            release(hold, !matches!(ended, Ok(0)), context).await;
+            ended
         }
     }
-}
-
-async fn with_units(
-    hold: Hold,
-    request: &Request,
-    command: &[OsString],
-    signals: &mut Signals,
-    context: &Context,
-) -> Result<u8, Failure> {
-    let ended = match Variables::of(request, hold.parts()) {
-        Ok(variables) => child::run(command, &variables, &context.loaded().secret_variables, signals).await,
-        Err(failure) => Err(failure),
-    };
-    release(hold, !matches!(ended, Ok(0)), context).await;
-    ended
 }
 
 /// Releases the units. A failure is only noted: the caller gets the exit code of the command.

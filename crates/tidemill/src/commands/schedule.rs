@@ -1,19 +1,13 @@
 //! `tidemill schedule`: when jobs are launched automatically, and the outcome of each tick.
 
 use crate::commands::job::reason;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::Result;
-use clap::Subcommand;
-use serde_json::json;
+use crate::commands::prelude::*;
 use tidemill_api::schedule::{Schedule, ScheduleTick};
-use tidemill_domain::code::Exit;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::JobError;
 use tidemill_server::api::schedule::find;
 use tidemill_store::schedule::ScheduleRecord;
 
-/// List, pause and delete schedules
 #[derive(Subcommand, Debug)]
 pub(crate) enum ScheduleCommand {
     /// List schedules
@@ -97,8 +91,7 @@ async fn delete(name: &str, reason: &str, context: &Context) -> Result<Exit> {
     find(&mut tx, name).await?;
     tx.schedules().remove(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    context.note(&format!("schedule {name} is deleted; a server that still defines it creates it again"));
-    Ok(Exit::Ok)
+    context.done(&format!("schedule {name} is deleted; a server that still defines it creates it again"))
 }
 
 async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit> {

@@ -2,21 +2,18 @@
 
 mod background;
 
+use crate::commands::prelude::*;
 use crate::commands::render::{Setup, worker as render_worker};
 use crate::commands::shutdown::{self, Signals};
 use crate::commands::{Flag, given, relay, render};
-use crate::config::{Auth, Tls, Value};
-use crate::context::Context;
-use crate::report::Failure;
+use crate::config::{Auth, Settings, Tls, Value};
 use crate::telemetry;
 use background::Background;
-use clap::Args;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Rule;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::job::Launcher;
 use tidemill_engine::outbox::Relay;
 use tidemill_engine::pool::Pools;
@@ -31,9 +28,8 @@ use tidemill_server::lambda::LambdaOptions;
 use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerOptions};
 use tidemill_store::Store;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
-/// Serve the API and the dashboard
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen, overrides server.listen
@@ -70,9 +66,9 @@ const GRACE: Duration = Duration::from_secs(20);
 const STOPPING_MAX: Duration = Duration::from_millis(22_500);
 
 #[crate::boxed(?Send)]
-pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context) -> Result<Exit> {
     let settings = &context.settings().server;
-    let (listen, base_path) = (settings.listen, settings.base_path.clone());
+    let listen = settings.listen;
     let is_open = match settings.auth {
         Auth::None => true,
         Auth::Required => false,
@@ -88,26 +84,20 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     }
     if settings.emf && relay.as_ref().is_some_and(relay::RelaySetup::takes_stdout) {
         let fix = "publish to file:PATH, leave out --emf and server.emf, or run `tidemill relay --sink stdout` beside the server";
-        return Err(Failure::new(
-            Code::BadSink,
-            "events and metrics would both go to the standard output",
-            fix,
-        ));
+        let what = "events and metrics would both go to the standard output";
+        return Err(Failure::new(Code::BadSink, what, fix));
     }
     let store = context.store().await?;
     let (_stop, shutdown) = shutdown()?;
     let wanted = ServeSetup { relay, renders, action: None };
-    let serving = Serving::start(context, &store, listen, &base_path, authentication, wanted).await?;
-    context.note(&format!("serving http://{}{base_path}", serving.server.address()));
+    let serving = Serving::start(context, &store, listen, authentication, wanted).await?;
+    context.note(&format!("serving http://{}{}", serving.server.address(), settings.base_path));
     if !is_open && store.read().await?.tokens().list(1).await?.is_empty() {
         context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
     }
-    let was_told = serving.run(shutdown).await;
-    // A supervisor starts it again; it comes back as a new process.
-    was_told.map(|()| Exit::Ok)
+    serving.run(shutdown).await.map(|()| Exit::Ok)
 }
 
-/// A server with the process and the loops that belong to it.
 pub(super) struct Serving {
     pub(super) server: Server,
     pub(super) process: Process,
@@ -132,20 +122,19 @@ impl Serving {
         context: &Context,
         store: &Store,
         listen: SocketAddr,
-        base_path: &str,
         authentication: Authentication,
         wanted: ServeSetup,
-    ) -> Result<Self, Failure> {
-        let settings = &context.settings().server;
+    ) -> Result<Self> {
+        let Settings { server: settings, pools: pool, lambda, lambda_keys, .. } = context.settings();
         let clock = Arc::new(SystemClock::new());
         let background = Background::of(context, clock.clone())?;
         let policy = Setup::policy(&context.settings().render)?;
         let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-        let jobs = context.jobs().clone();
-        context.definitions().warnings().for_each(|warning| tracing::error!("{warning}"));
+        let jobs = context.definitions.jobs.clone();
+        context.definitions.warnings().for_each(|warning| tracing::error!("{warning}"));
         // A server may work without being allowed to make views; who migrates is told.
         if let Err(failure) = context.make_pool_views(store).await {
-            tracing::warn!(code = %failure.code(), ?failure, "the views of the pools were not made");
+            tracing::warn!(code = %failure.code, ?failure, "the views of the pools were not made");
         }
         let pools = Pools::start(store.clone(), context.pool_options());
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
@@ -172,23 +161,25 @@ impl Serving {
         };
         let options = ServerOptions {
             listen,
-            base_path: base_path.to_owned(),
+            base_path: settings.base_path.clone(),
             instance: settings.instance.clone(),
             authentication,
             rates: Rates::default(),
             connections_per_address: settings.max_connections_per_address,
             is_behind_tls: settings.tls == Tls::Proxy,
-            emr_agent: emr_agent(context),
-            lambda: lambda(context),
+            emr_agent: EmrAgentOptions { compat_available: pool.compat_available, unknown: pool.unknown },
+            lambda: LambdaOptions {
+                function: lambda.function.clone(),
+                signature: lambda.signature,
+                keys: lambda_keys.clone(),
+            },
         };
-        let bound = match Server::bind(options, parts).await {
-            Ok(server) => schedule::register(store, &context.definitions().schedules, &Actor::system())
-                .await
-                .map(|()| server)
-                .map_err(Failure::from),
-            Err(error) => Err(error.into()),
+        let bound = async {
+            let server = Server::bind(options, parts).await?;
+            schedule::register(store, &context.definitions.schedules, &Actor::system()).await?;
+            Ok(server)
         };
-        match bound {
+        match bound.await {
             Ok(server) => Ok(Self { server, process, launcher, pools, background, relay, renders }),
             Err(failure) => {
                 // Why it does not start is what has to be told, whatever else goes wrong by then.
@@ -200,11 +191,11 @@ impl Serving {
         }
     }
 
-    /// Serves until told to stop; an error when the process ended by itself.
-    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
+    /// Serves until told to stop; an error when the process ended by itself: a supervisor has to start it again.
+    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<()> {
         let Self { server, process, launcher, pools, background, relay, renders } = self;
-        let prints_emf = background.prints_emf;
-        let loops = background.start(&process, &launcher, &pools);
+        let prints_emf = background.settings.server.emf;
+        let (loops, launching) = background.start(&process, &launcher, &pools);
         let (expired, mut told) = (process.clone(), shutdown.clone());
         let (stop, mut stopped) = watch::channel(false);
         let mut relaying = beside(relay.map(|relay| relay::stay(relay, stopped.clone())));
@@ -222,7 +213,7 @@ impl Serving {
             // lost their leases and end by themselves.
             let stopping = async {
                 drop(stopped.wait_for(|stop| *stop).await);
-                loops.launch_no_more();
+                launching.iter().for_each(AbortHandle::abort);
                 launcher.stop_all(GRACE).await;
             };
             let _panicked = tokio::join!(serving, stopping, &mut relaying, &mut rendering);
@@ -241,7 +232,7 @@ impl Serving {
         rendering.abort();
         let last_words = async {
             if prints_emf {
-                telemetry::emf::print(&pools).await;
+                telemetry::print_emf(&pools).await;
             }
         };
         let stopping = async { tokio::join!(last_words, process.stop()) };
@@ -262,29 +253,13 @@ fn beside(work: Option<impl Future<Output = ()> + Send + 'static>) -> JoinHandle
     })
 }
 
-/// How clients of the EMR Batch Agent API are answered.
-fn emr_agent(context: &Context) -> EmrAgentOptions {
-    let settings = &context.settings().pools;
-    EmrAgentOptions { compat_available: settings.compat_available, unknown: settings.unknown }
-}
-
-/// How callers in the form of AWS Lambda are known.
-fn lambda(context: &Context) -> LambdaOptions {
-    let settings = context.settings();
-    LambdaOptions {
-        function: settings.lambda.function.clone(),
-        signature: settings.lambda.signature,
-        keys: settings.lambda_keys.clone(),
-    }
-}
-
 fn rules(context: &Context) -> Vec<Rule> {
     let all = context.settings().alert.rules.iter();
     all.filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect()
 }
 
 fn configuration(context: &Context) -> Vec<ConfigLine> {
-    let loaded = context.loaded();
+    let loaded = &context.loaded;
     let line = |value: &Value| ConfigLine {
         key: value.path.clone(),
         value: value.shown.clone(),
@@ -294,7 +269,7 @@ fn configuration(context: &Context) -> Vec<ConfigLine> {
 }
 
 /// Becomes true at SIGTERM or SIGINT, or when the sender says so.
-pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>), Failure> {
+pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>)> {
     let (sender, receiver) = watch::channel(false);
     let (on_signal, mut signals) = (sender.clone(), Signals::new()?);
     tokio::spawn(async move {

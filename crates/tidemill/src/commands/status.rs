@@ -1,12 +1,10 @@
 //! `tidemill status`: the whole installation on one screen.
 
+use crate::commands::prelude::*;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::{Result, printable};
+use crate::report::printable;
 use tidemill_api::outbox::OutboxCount;
 use tidemill_api::status::Status;
-use tidemill_domain::code::Exit;
 use tidemill_server::api::status;
 
 #[crate::boxed(?Send)]

@@ -1,19 +1,14 @@
 //! `tidemill token`: API tokens.
 
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::{Failure, Result};
-use clap::{Args, Subcommand};
+use crate::commands::prelude::*;
 use std::time::Duration;
 use tidemill_api::token::Token;
 use tidemill_domain::access::{ROLES, SCOPES_MAX, is_scope, is_token_name};
 use tidemill_domain::audit::Role;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 use tidemill_engine::SystemIds;
 use tidemill_store::token::NewToken;
 
-/// API tokens
 #[derive(Subcommand, Debug)]
 pub(crate) enum TokenCommand {
     /// Create a token and print it once
@@ -45,11 +40,8 @@ pub(crate) struct Create {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    if is_token_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("use 1 to 100 characters without control characters".into())
-    }
+    let why = "use 1 to 100 characters without control characters";
+    is_token_name(text).then(|| text.to_owned()).ok_or_else(|| why.to_owned())
 }
 
 fn role(text: &str) -> Result<Role, String> {
@@ -58,11 +50,8 @@ fn role(text: &str) -> Result<Role, String> {
 }
 
 fn scope(text: &str) -> Result<String, String> {
-    if is_scope(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("use an object such as pool/etl or pool/etl*".into())
-    }
+    let why = "use an object such as pool/etl or pool/etl*";
+    is_scope(text).then(|| text.to_owned()).ok_or_else(|| why.to_owned())
 }
 
 fn lifetime(text: &str) -> Result<Duration, String> {
@@ -81,18 +70,14 @@ pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<Exit
 }
 
 async fn create(arguments: Create, context: &Context) -> Result<Exit> {
-    if arguments.scopes.len() > SCOPES_MAX {
+    let Create { name, role, scopes, expires } = arguments;
+    if scopes.len() > SCOPES_MAX {
         let what = format!("a token has at most {SCOPES_MAX} scopes");
         return Err(Failure::new(Code::Usage, what, "use fewer scopes, or a prefix with *"));
     }
     let failed = |error| Failure::unexpected("the operating system returned no random bytes", &error);
     let token = SystemIds.token().map_err(failed)?;
-    let new = NewToken {
-        name: arguments.name,
-        role: arguments.role,
-        scopes: arguments.scopes,
-        valid_for: Some(arguments.expires),
-    };
+    let new = NewToken { name, role, scopes, valid_for: Some(expires) };
     let mut tx = context.begin().await?;
     let record = tx.tokens().create(&token, &new, &context.actor()).await?;
     tx.commit().await?;
@@ -122,6 +107,5 @@ async fn delete(id: &str, context: &Context) -> Result<Exit> {
         let what = format!("there is no valid token {:?}", id.chars().take(20).collect::<String>());
         return Err(Failure::new(Code::NotFound, what, "see `tidemill token list`"));
     }
-    context.note(&format!("token {id} is deleted and its sessions have ended"));
-    Ok(Exit::Ok)
+    context.done(&format!("token {id} is deleted and its sessions have ended"))
 }

@@ -1,25 +1,23 @@
 //! `tidemill why`: explains why a run waits, or what it was granted.
 
-mod explain;
-
+use crate::commands::prelude::*;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, Result, printable};
-use clap::Args;
-use explain::{Explanation, TicketUnits, explain};
-use serde_json::json;
+use crate::report::printable;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::View;
-use tidemill_api::pool::PoolLease;
-use tidemill_domain::code::{Code, Exit};
+use tidemill_api::pool::{PoolLease, PoolPlace};
 use tidemill_domain::duration;
-use tidemill_domain::pool::TicketId;
+use tidemill_domain::pool::what_if::most_that_would_start;
+use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId, ticket_history};
+use tidemill_domain::time::Timestamp;
 use tidemill_domain::words::plural;
 use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
-/// Explain why a run waits for units of a pool, or what it was granted
 #[derive(Args, Debug)]
 pub(crate) struct Why {
     /// Run, DAG/RUN, or id of a lease
@@ -77,7 +75,6 @@ fn listing(all: &[Explanation]) -> Listing {
     listing
 }
 
-/// The text for people.
 fn text(explanation: &Explanation) -> String {
     let lease = &explanation.lease;
     let mut text = format!("{} in {}: {}", lease.holder_name, lease.pool, lease.state);
@@ -136,4 +133,119 @@ fn list(tickets: &[TicketUnits], of: usize) -> String {
 
 fn seconds(seconds: u64) -> String {
     duration::show(Duration::from_secs(seconds))
+}
+
+/// Maximum number of requests ahead and of holders that are listed.
+const LISTED: usize = 5;
+
+const RECORDS: u32 = 1_000;
+
+#[derive(Serialize)]
+struct Explanation {
+    #[serde(flatten)]
+    lease: PoolLease,
+    /// Units in use in the pool; none when the ticket has ended.
+    in_use: Option<u64>,
+    limit: Option<u64>,
+    /// None unless the ticket is in the queue.
+    queue: Option<QueueExplanation>,
+    log: Vec<LogEntry>,
+}
+
+#[derive(Serialize)]
+struct QueueExplanation {
+    position: u32,
+    length: usize,
+    waited_seconds: u64,
+    reason: &'static str,
+    message: &'static str,
+    eta_seconds: Option<u64>,
+    eta_p90_seconds: Option<u64>,
+    /// The first requests in the queue, and the units they wait for.
+    ahead: Vec<TicketUnits>,
+    largest_holders: Vec<TicketUnits>,
+    /// The largest degree with which it would start now.
+    would_start_with: Option<NonZeroU32>,
+}
+
+#[derive(Serialize)]
+struct TicketUnits {
+    id: String,
+    holder_name: String,
+    units: u64,
+}
+
+#[derive(Serialize)]
+struct LogEntry {
+    at: Timestamp,
+    message: String,
+}
+
+async fn explain(tx: &mut Tx, record: &TicketRecord, now: Timestamp) -> Result<Explanation> {
+    let records = tx.pools().ticket_log(record.ticket.id, RECORDS).await?;
+    let entries = records.iter().filter_map(|decided| {
+        let message = ticket_history::line(decided.at, &decided.event, &record.ticket)?;
+        Some(LogEntry { at: decided.at, message })
+    });
+    let log = entries.collect();
+    let mut explanation = Explanation { lease: record.into(), in_use: None, limit: None, queue: None, log };
+    if record.ticket.state.has_ended() {
+        return Ok(explanation);
+    }
+    let mut ledgers = BTreeMap::new();
+    for pool in record.ticket.with.iter().chain([&record.pool]) {
+        if let Some(ledger) = tx.pools().ledger(pool).await? {
+            ledgers.insert(pool.clone(), ledger);
+        }
+    }
+    if let Some(ledger) = ledgers.get(&record.pool) {
+        explanation.in_use = Some(ledger.usage());
+        explanation.limit = Some(ledger.settings().limit_at(now));
+        explanation.queue = explain_queue(ledger, &ledgers, record, now);
+    }
+    Ok(explanation)
+}
+
+fn explain_queue(
+    ledger: &Ledger,
+    ledgers: &BTreeMap<PoolName, Ledger>,
+    record: &TicketRecord,
+    now: Timestamp,
+) -> Option<QueueExplanation> {
+    let places = PoolPlace::queue(ledger, now, usize::MAX);
+    let id = record.ticket.id.to_string();
+    let index = places.iter().position(|place| place.id == id)?;
+    let (before, place) = (places.get(..index)?, places.get(index)?);
+    let units = |place: &PoolPlace| TicketUnits {
+        id: place.id.clone(),
+        holder_name: place.holder_name.clone(),
+        units: place.units,
+    };
+    let PoolPlace { position, waited_seconds, reason, message, eta_seconds, eta_p90_seconds, .. } = *place;
+    Some(QueueExplanation {
+        position,
+        length: places.len(),
+        waited_seconds,
+        reason,
+        message,
+        eta_seconds,
+        eta_p90_seconds,
+        ahead: before.iter().take(LISTED).map(units).collect(),
+        largest_holders: largest_holders(ledger),
+        would_start_with: match record.ticket.state {
+            State::Waiting => most_that_would_start(ledgers, &record.pool, record.ticket.id, now),
+            _ => None,
+        },
+    })
+}
+
+fn largest_holders(ledger: &Ledger) -> Vec<TicketUnits> {
+    let mut holders: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
+    holders.sort_by_key(|ticket| Reverse(ticket.units()));
+    let units = |ticket: &Ticket| TicketUnits {
+        id: ticket.id.to_string(),
+        holder_name: ticket.holder.to_string(),
+        units: ticket.units(),
+    };
+    holders.into_iter().take(LISTED).map(units).collect()
 }

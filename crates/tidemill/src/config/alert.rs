@@ -53,18 +53,14 @@ pub struct RuleSettings {
 pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
     let webhooks = reader.names::<WebhookSettings>();
     let mut others = reader.names::<RuleTable>();
-    let mut rules = Vec::new();
-    for shipped in default_rules() {
-        others.remove(shipped.name());
-        let defaults = defaults(&shipped, reader);
-        rules.extend(
-            reader.named_one(shipped.name(), &defaults, |entry, table| rule(entry, table, &webhooks)),
-        );
-    }
-    for name in others {
-        let defaults = Defaults::new();
-        rules.extend(reader.named_one(&name, &defaults, |entry, table| rule(entry, table, &webhooks)));
-    }
+    let shipped = default_rules();
+    let mut tables: Vec<_> = shipped.iter().map(|rule| (rule.name(), defaults(rule, reader))).collect();
+    others.retain(|name| shipped.iter().all(|rule| rule.name() != name));
+    tables.extend(others.iter().map(|name| (name.as_str(), Defaults::new())));
+    let one = |(name, defaults): (&str, Defaults)| {
+        reader.named_one(name, &defaults, |entry, table| rule(entry, table, &webhooks))
+    };
+    let rules = tables.into_iter().filter_map(one).collect();
     Alert { rules, webhooks: reader.named(webhook).into_iter().collect() }
 }
 
@@ -88,7 +84,8 @@ fn defaults(rule: &Rule, reader: &Reader<'_>) -> Defaults {
 
 fn rule(entry: &Entry, table: RuleTable, webhooks: &BTreeSet<String>) -> Result<RuleSettings, ConfigError> {
     let all = signal::names().collect::<Vec<_>>().join(", ");
-    let Some(signal) = table.signal else {
+    let RuleTable { signal, above, below, aggregate, window, hold, severity, channels, enabled } = table;
+    let Some(signal) = signal else {
         let shipped = default_rules();
         let near = nearest(&entry.name, shipped.iter().map(Rule::name));
         let fix = near.map(|near| format!("did you mean alert.rules.{near}?"));
@@ -101,29 +98,21 @@ fn rule(entry: &Entry, table: RuleTable, webhooks: &BTreeSet<String>) -> Result<
         let fix = near.unwrap_or_else(|| format!("set {}.signal to one of {all}", entry.path));
         return Err(entry.wrong_key("signal", Some(&signal), format!("allowed: one of {all}"), fix));
     }
-    let condition = match (table.above, table.below) {
+    let condition = match (above, below) {
         (Some(above), None) => Condition::Above(above),
         (None, Some(below)) => Condition::Below(below),
         (Some(_), Some(_)) => {
-            let (why, fix) =
-                ("a rule has one threshold, and this one has above and below", "remove one of them");
-            return Err(ConfigError::bad_value(&entry.path, entry.origin_of("below"), None, why, fix));
+            let why = "a rule has one threshold, and this one has above and below";
+            let (path, origin) = (&entry.path, entry.origin_of("below"));
+            return Err(ConfigError::bad_value(path, origin, None, why, "remove one of them"));
         }
         (None, None) => return Err(entry.wrong("the threshold is missing", "add above = 1 or below = 1")),
     };
-    check_channels(&table.channels, entry, webhooks)?;
-    let fields = RuleFields {
-        name: entry.name.clone(),
-        signal,
-        condition,
-        aggregate: table.aggregate,
-        window: table.window,
-        hold: table.hold,
-        severity: table.severity,
-        channels: table.channels,
-    };
+    check_channels(&channels, entry, webhooks)?;
+    let name = entry.name.clone();
+    let fields = RuleFields { name, signal, condition, aggregate, window, hold, severity, channels };
     let rule = Rule::new(fields).map_err(|bad| entry.wrong(bad.to_string(), "correct the rule"))?;
-    Ok(RuleSettings { rule, is_enabled: table.enabled })
+    Ok(RuleSettings { rule, is_enabled: enabled })
 }
 
 fn check_channels(

@@ -1,25 +1,14 @@
 //! Enums of the words that some keys accept.
 
 pub use tidemill_domain::render::answer::Dialect as RenderDialect;
-pub use tidemill_kafka::Compression;
+pub use tidemill_kafka::{Compression, Mechanism as KafkaMechanism};
 pub use tidemill_server::access::jwt::Signature as JwtAlgorithm;
 pub use tidemill_server::api::pool::emr_agent::UnknownPool as Unknown;
 pub use tidemill_server::lambda::SignatureMode as LambdaSignature;
 pub use tidemill_server::webhook::Format as WebhookFormat;
-pub use tidemill_store::{Init, Synchronous};
+pub use tidemill_store::{Init, Pooler, Synchronous};
 
 tidemill_domain::words! {
-    /// The connection pooler in front of PostgreSQL.
-    pub enum Pooler {
-        /// Detected at the first connection.
-        Auto = "auto",
-        None = "none",
-        /// A pooler that keeps one server connection per session.
-        Session = "session",
-        /// A pooler that may change the server connection between transactions.
-        Transaction = "transaction",
-    }
-
     pub enum LogLevel {
         /// Only what a person must act on.
         Error = "error",
@@ -61,13 +50,6 @@ tidemill_domain::words! {
         /// User name and password without encryption.
         SaslPlaintext = "sasl_plaintext",
         SaslSsl = "sasl_ssl",
-    }
-
-    /// The SASL mechanism of Kafka brokers.
-    pub enum KafkaMechanism {
-        Plain = "plain",
-        ScramSha256 = "scram-sha-256",
-        ScramSha512 = "scram-sha-512",
     }
 
     /// What terminates TLS for browsers.

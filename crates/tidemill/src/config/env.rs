@@ -9,7 +9,6 @@ use std::path::Path;
 use tidemill_domain::job::command;
 use tidemill_domain::nearest::nearest;
 
-/// The prefix of our variables.
 pub(super) const PREFIX: &str = "TIDEMILL_";
 /// Names the configuration file, as `--config` does.
 pub(super) const CONFIG: &str = "TIDEMILL_CONFIG";
@@ -71,7 +70,7 @@ fn is_spring_database(environment: &[(String, String)]) -> bool {
 pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = String> {
     let is_secret = |key: &Key, name: &str| match key.kind {
         Kind::Url => find(environment, name).is_some_and(holds_password),
-        _ => key.may_be_secret(),
+        _ => key.kind.may_be_secret(),
     };
     key::all().flat_map(move |key| {
         let names = std::iter::once(key.env_name()).chain(key.compat_variable.map(str::to_owned));

@@ -27,25 +27,19 @@ pub struct ConfigError {
     problems: Vec<Self>,
 }
 
-impl ConfigError {
+tidemill_domain::getters!(ConfigError {
     /// The stable code; of several problems, that of the first.
-    pub fn code(&self) -> Code {
-        self.code
-    }
+    code: Code,
+    /// Why it is wrong, in one line.
+    &why: str,
+    /// What to do, in one line.
+    &fix: str,
+});
 
+impl ConfigError {
     /// Where it is wrong; none for several problems.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
-    }
-
-    /// Why it is wrong, in one line.
-    pub fn why(&self) -> &str {
-        &self.why
-    }
-
-    /// What to do, in one line.
-    pub fn fix(&self) -> &str {
-        &self.fix
     }
 
     /// Every single problem, in the order of the places; a lone problem is a list of one.

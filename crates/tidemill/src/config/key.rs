@@ -34,7 +34,7 @@ impl Key {
 
     /// The environment variable that names a file with the value; only for what is or may be secret.
     pub fn env_file_name(&self) -> Option<String> {
-        self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
+        self.kind.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
     }
 
     /// The last part of its path.
@@ -45,11 +45,6 @@ impl Key {
     /// Whether it belongs to a table that a file has once per name.
     pub(super) fn is_named(&self) -> bool {
         self.path.contains(".NAME.")
-    }
-
-    /// Whether its value, or a part of it, must not be shown.
-    pub fn may_be_secret(&self) -> bool {
-        self.kind.may_be_secret()
     }
 }
 

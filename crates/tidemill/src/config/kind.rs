@@ -208,7 +208,6 @@ pub(super) trait Setting: Sized {
     const KIND: Kind;
     const IS_OPTIONAL: bool = false;
 
-    /// Parses a text that was checked.
     fn parse(text: &str) -> Option<Self>;
 
     fn read(value: Option<Secret>) -> Option<Self> {
@@ -256,17 +255,26 @@ settings! {
     bool: Kind::Truth, parsed;
     Duration: Kind::Period("0s", "3650d"), |text| duration::parse(text).ok();
     SocketAddr: Kind::Address, parsed;
+    choice::KafkaMechanism: Kind::Word(&["plain", "scram-sha-256", "scram-sha-512"]), parsed;
+    choice::Pooler: Kind::Word(&["auto", "none", "session", "transaction"]), pooler;
 }
 settings!(words choice::Auth, choice::ColorChoice, choice::Compression, choice::Events, choice::Init);
-settings!(words choice::JwtAlgorithm, choice::KafkaMechanism, choice::KafkaSecurity, choice::LambdaSignature);
-settings!(words choice::LogFormat, choice::LogLevel, choice::Output, choice::Pooler, choice::RenderDialect);
+settings!(words choice::JwtAlgorithm, choice::KafkaSecurity, choice::LambdaSignature, choice::LogFormat);
+settings!(words choice::LogLevel, choice::Output, choice::RenderDialect);
 settings!(words choice::Synchronous, choice::Tls, choice::Unknown, choice::WebhookFormat, Aggregate, Severity);
 
 fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// Folders that are separated by semicolons.
+fn pooler(text: &str) -> Option<choice::Pooler> {
+    Some(match text {
+        "auto" => choice::Pooler::Auto,
+        "transaction" => choice::Pooler::Transaction,
+        _ => choice::Pooler::Session,
+    })
+}
+
 fn folders(text: &str) -> Option<Vec<PathBuf>> {
     let folders = text.split(';').map(str::trim).filter(|folder| !folder.is_empty());
     Some(folders.map(PathBuf::from).collect())

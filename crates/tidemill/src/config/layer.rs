@@ -80,7 +80,7 @@ pub(super) enum Reference<'a> {
 impl Given {
     /// The reference that this value is. Only secrets in files can be references.
     pub(super) fn reference(&self) -> Option<Reference<'_>> {
-        if !self.key.may_be_secret() || self.form != Form::Quoted {
+        if !self.key.kind.may_be_secret() || self.form != Form::Quoted {
             return None;
         }
         let text = self.text.expose();

@@ -13,7 +13,6 @@ use super::{alert, named};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub settings: Settings,
@@ -21,7 +20,6 @@ pub struct Loaded {
     pub values: Vec<Value>,
     /// Each key of each named table that has a value.
     pub sections: Vec<Value>,
-    /// The configuration files that were read, weakest first.
     pub files: Vec<PathBuf>,
     /// The environment variables that hold secrets: those of keys, and those that files refer to.
     pub secret_variables: BTreeSet<String>,
@@ -99,7 +97,6 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     }
 }
 
-/// Reads the files, weakest first.
 fn read_files(sources: &Sources, layers: &mut Layers) {
     let user_file = sources.user_folder.as_ref().map(|folder| folder.join("tidemill/config.toml"));
     let (project_file, named_by) = project_file(sources);
@@ -120,7 +117,6 @@ fn read_files(sources: &Sources, layers: &mut Layers) {
     }
 }
 
-/// The file of this project, and what named it.
 fn project_file(sources: &Sources) -> (PathBuf, Origin) {
     let folder = &sources.working_folder;
     if let Some(path) = &sources.config_file {

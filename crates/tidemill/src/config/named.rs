@@ -170,14 +170,12 @@ impl RenderKey {
 
 /// 32 bytes, from base64 or hexadecimal digits.
 fn key_bytes(text: &str) -> Option<[u8; 32]> {
-    if text.len() == 64 {
-        let mut key = [0; 32];
-        for (index, byte) in key.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-        }
-        return Some(key);
-    }
-    STANDARD.decode(text).ok()?.try_into().ok()
+    let digits = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
+    let key = match text.len() {
+        64 => (0..32).map(digits).collect::<Option<Vec<u8>>>()?,
+        _ => STANDARD.decode(text).ok()?,
+    };
+    key.try_into().ok()
 }
 
 pub(super) fn render_keys(reader: &mut Reader<'_>) -> Vec<RenderKey> {

@@ -63,7 +63,6 @@ fn below(path: &'static str, table: &str) -> Option<&'static str> {
     Some(rest)
 }
 
-/// The section whose tables are named after pools.
 const PROBES: &str = "pools.probe";
 
 fn is_name_in(path: &str, name: &str) -> bool {
@@ -84,7 +83,6 @@ pub(super) fn name_rule(section: &str) -> &'static str {
 #[derive(Debug)]
 pub(super) struct Alias {
     path: &'static str,
-    /// The path of the key.
     of: &'static str,
     /// The unit of its numbers, which is part of its name.
     unit: &'static str,
@@ -232,7 +230,7 @@ mod tests {
     #[test]
     fn no_alias_is_of_a_secret() {
         for alias in &ALIASES {
-            assert!(!alias.key().may_be_secret(), "{}", alias.path);
+            assert!(!alias.key().kind.may_be_secret(), "{}", alias.path);
         }
     }
 }

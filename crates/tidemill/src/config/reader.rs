@@ -53,7 +53,6 @@ impl Reader<'_> {
         make(&entry, table?).map_err(|problem| self.problems.push(problem)).ok()
     }
 
-    /// The names of the tables of a type in all files.
     pub(super) fn names<T: Table>(&self) -> BTreeSet<String> {
         let below = |path: &str| Some(path.strip_prefix(section::<T>())?.split_once('.')?.0.to_owned());
         self.given.keys().filter_map(|path| below(path)).collect()

@@ -79,11 +79,7 @@ impl fmt::Debug for Sources {
         f.debug_struct("Sources")
             .field("flags", &flags)
             .field("environment", &environment)
-            .field("config_file", &self.config_file)
-            .field("working_folder", &self.working_folder)
-            .field("user_folder", &self.user_folder)
-            .field("system_file", &self.system_file)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

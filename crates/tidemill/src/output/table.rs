@@ -10,7 +10,6 @@ use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::SystemClock;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Blanks between two columns.
 const GAP: usize = 2;
 
 /// Optional columns are left out only if the others do not fit with their cells shortened to this width.
@@ -49,7 +48,6 @@ impl Screen {
 pub(super) struct Column {
     head: String,
     cells: Vec<String>,
-    /// Width of the longest cell.
     content: usize,
     /// Optional columns are left out, those with the highest number first. 0: always shown.
     optional: usize,
@@ -85,7 +83,6 @@ impl Column {
         }
     }
 
-    /// Its width with cells of at most `longest`.
     fn width(&self, longest: usize) -> usize {
         self.head.width().max(if self.is_id { self.content } else { self.content.min(longest) })
     }

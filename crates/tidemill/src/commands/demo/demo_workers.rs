@@ -3,7 +3,7 @@
 use super::processes::{self, Setup};
 use super::worker::{KIND, SETTLED};
 use super::{GRACE, LIMIT, Stage, THINGS, Verdicts, WORKERS, failure, timed_out, unexpected, until};
-use crate::report::Failure;
+use crate::report::Result;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,6 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
-/// How long a piece of work takes.
 const WORK: Duration = Duration::from_millis(200);
 
 pub(super) struct DemoWorkers {
@@ -30,14 +29,13 @@ pub(super) struct DemoWorkers {
     lines: mpsc::UnboundedReceiver<(usize, Value)>,
     /// The worker that acquired each thing last.
     owners: HashMap<u64, usize>,
-    /// Things on which work was settled.
     settled: HashSet<u64>,
     killed: Option<usize>,
     url: String,
 }
 
 impl DemoWorkers {
-    pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
+    pub(super) fn start(setup: &Setup) -> Result<Self> {
         let (sender, lines) = mpsc::unbounded_channel();
         let (mut children, mut inputs) = (Vec::new(), Vec::new());
         for index in 0..WORKERS {
@@ -66,7 +64,7 @@ impl DemoWorkers {
         &mut self,
         what: &str,
         mut is_done: impl FnMut(&Self, usize, &Value) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let following = async {
             while let Some((index, event)) = self.lines.recv().await {
                 match (event["event"].as_str(), event["thing"].as_u64()) {
@@ -86,7 +84,7 @@ impl DemoWorkers {
         }
     }
 
-    async fn follow_event(&mut self, of: usize, name: &str, what: &str) -> Result<(), Failure> {
+    async fn follow_event(&mut self, of: usize, name: &str, what: &str) -> Result<()> {
         self.follow(what, |_, index, event| index == of && event["event"] == name).await
     }
 
@@ -94,14 +92,13 @@ impl DemoWorkers {
         self.owners.values().filter(|owner| **owner == index).count()
     }
 
-    /// Until work on every thing was settled.
-    pub(super) async fn until_all_work(&mut self) -> Result<(), Failure> {
+    pub(super) async fn until_all_work(&mut self) -> Result<()> {
         let what = "work on every thing";
         self.follow(what, |workers, _, _| workers.settled.len() == THINGS as usize).await
     }
 
     /// Kills an owner; returns how long the takeover took and how many leases moved.
-    pub(super) async fn kill_one(&mut self) -> Result<(Duration, usize), Failure> {
+    pub(super) async fn kill_one(&mut self) -> Result<(Duration, usize)> {
         let victim = self.an_owner()?;
         let (clock, held) = (SystemClock::new(), self.leases_of(victim));
         let killed_at = clock.monotonic();
@@ -113,7 +110,7 @@ impl DemoWorkers {
     }
 
     /// Freezes an owner at work, and waits until its write is refused after it was resumed.
-    pub(super) async fn freeze_one(&mut self, frozen_for: Duration) -> Result<(), Failure> {
+    pub(super) async fn freeze_one(&mut self, frozen_for: Duration) -> Result<()> {
         let victim = self.an_owner()?;
         self.freeze_at_work(victim).await?;
         tokio::time::sleep(frozen_for).await;
@@ -126,7 +123,7 @@ impl DemoWorkers {
     }
 
     /// Freezes a worker while it does not hold the write lock of the file, which would stop the others too.
-    async fn freeze_at_work(&mut self, victim: usize) -> Result<(), Failure> {
+    async fn freeze_at_work(&mut self, victim: usize) -> Result<()> {
         for _ in 0..20 {
             self.follow_event(victim, "working", "a worker at work").await?;
             self.signal(victim, Signal::STOP);
@@ -156,14 +153,13 @@ impl DemoWorkers {
         is_clean
     }
 
-    /// Kills the workers that still run.
     pub(super) async fn end(mut self) {
         for child in &mut self.children {
             let _ended_already = child.kill().await;
         }
     }
 
-    fn an_owner(&self) -> Result<usize, Failure> {
+    fn an_owner(&self) -> Result<usize> {
         let owner = self.owners.values().copied().filter(|owner| self.killed != Some(*owner)).min();
         owner.ok_or_else(|| failure("no worker of the demo holds a lease"))
     }
@@ -174,7 +170,7 @@ impl DemoWorkers {
 }
 
 /// Checks in the audit log that no two owners ever worked on the same thing at the same time.
-pub(super) async fn judge(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+pub(super) async fn judge(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     let mut tx = stage.store.read().await?;
     let (mut settled, mut moves, mut violations) = (0, 0, 0);
     for thing in 1..=THINGS {

@@ -2,7 +2,7 @@
 //! job resumes after the last committed chunk.
 
 use super::{Stage, Verdicts, failure, unexpected};
-use crate::report::Failure;
+use crate::report::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ struct Payment {
 }
 
 /// Imports a large file in two runs, and verifies the table.
-pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     let store = stage.store;
     let mut tx = store.begin().await?;
     tx.demo().create_payments().await?;
@@ -79,7 +79,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     imports.end().await
 }
 
-async fn count(store: &Store) -> Result<DemoPayments, Failure> {
+async fn count(store: &Store) -> Result<DemoPayments> {
     Ok(store.read().await?.demo().payments().await?)
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Imports {
 }
 
 impl Imports {
-    pub(super) async fn start(stage: &Stage<'_>, size: Size) -> Result<Self, Failure> {
+    pub(super) async fn start(stage: &Stage<'_>, size: Size) -> Result<Self> {
         let Stage { context, store, setup, .. } = *stage;
         let clock = Arc::new(SystemClock::new());
         let identity = Identity { name: "importer".to_owned(), ..context.identity() };
@@ -104,7 +104,7 @@ impl Imports {
     }
 
     /// Imports one file: fails, corrects the file, and resumes.
-    pub(super) async fn play(&self, round: u32) -> Result<(), Failure> {
+    pub(super) async fn play(&self, round: u32) -> Result<()> {
         self.write(round, Some(self.size.bad_row))?;
         let first = self.launch(round).await?;
         tokio::time::sleep(FAILED_FOR).await;
@@ -116,18 +116,18 @@ impl Imports {
         std::fs::remove_file(self.folder.join(file_name(round))).map_err(unexpected)
     }
 
-    fn write(&self, round: u32, bad_row: Option<u32>) -> Result<(), Failure> {
+    fn write(&self, round: u32, bad_row: Option<u32>) -> Result<()> {
         let text = csv(round, self.size.rows, bad_row);
         std::fs::write(self.folder.join(file_name(round)), text).map_err(unexpected)
     }
 
-    async fn launch(&self, round: u32) -> Result<BatchStatus, Failure> {
+    async fn launch(&self, round: u32) -> Result<BatchStatus> {
         let parameters = JobParameters::new().with("file", file_name(round));
         let running = self.launcher.launch("import", &parameters, &Actor::system()).await?;
         Ok(running.ended().await?.status)
     }
 
-    pub(super) async fn end(self) -> Result<(), Failure> {
+    pub(super) async fn end(self) -> Result<()> {
         Ok(self.process.stop().await?)
     }
 }

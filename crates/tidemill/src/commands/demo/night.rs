@@ -1,12 +1,11 @@
 //! A night of the demo: 1,200 batches request connections to two databases, in accelerated time. Like EMR Batch Agents, a
 //! batch that has to wait asks again later. The batches count their open connections themselves, to check the pools.
 
-mod workload;
-
 use super::{Stage, Verdicts, unexpected};
-use crate::report::Failure;
+use crate::report::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::f64::consts::TAU;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +17,7 @@ use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 use tidemill_store::{Init, Store, StoreOptions};
 use tokio::task::JoinSet;
-use workload::Batch;
 
-/// Seed of all random numbers.
 const SEED: u64 = 20_240_125;
 
 const MIDNIGHT: Timestamp = Timestamp::from_micros(1_706_140_800_000_000);
@@ -28,7 +25,7 @@ const MIDNIGHT: Timestamp = Timestamp::from_micros(1_706_140_800_000_000);
 /// Name, external id, connections, and threshold in percent.
 const DATABASES: [(&str, i64, u32, u8); 2] = [("ADW", 4, 1_000, 95), ("ERP", 5, 500, 90)];
 
-pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     stage.context.note("a night of batches requests connections to ADW and ERP, in accelerated time");
     let clock = Arc::new(FakeClock::at(MIDNIGHT));
     let options = StoreOptions { clock: Some(clock.clone()), ..StoreOptions::default() };
@@ -36,7 +33,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     store.initialise(Init::Always).await?;
     let settings = create_pools(&store, 1).await?;
     let pools = Pools::start(store.clone(), PoolOptions::default());
-    let batches = workload::night(SEED);
+    let batches = night(SEED);
     let mut totals = Totals::default();
     totals.play(&batches, &pools, &settings, &clock).await?;
     for pool in &settings {
@@ -62,7 +59,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
 }
 
 /// Creates the pools, with a part of the connections: `max_units / divisor`.
-pub(super) async fn create_pools(store: &Store, divisor: u32) -> Result<Vec<Settings>, Failure> {
+pub(super) async fn create_pools(store: &Store, divisor: u32) -> Result<Vec<Settings>> {
     let mut pools = Vec::new();
     for (name, id, max_units, threshold_percent) in DATABASES {
         let mut settings = Settings::new(name.parse().map_err(unexpected)?, max_units / divisor);
@@ -101,7 +98,7 @@ impl Totals {
         pools: &Pools,
         settings: &[Settings],
         clock: &FakeClock,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut units: BTreeMap<usize, u64> = BTreeMap::new();
         let arrivals = batches.iter().enumerate();
         let mut turns: BinaryHeap<Reverse<(Duration, Turn, usize)>> =
@@ -154,7 +151,7 @@ impl Totals {
     }
 }
 
-fn ask(batch: &Batch, run: &str) -> Result<AcquireRequest, Failure> {
+fn ask(batch: &Batch, run: &str) -> Result<AcquireRequest> {
     let pool = batch.database.parse().map_err(unexpected)?;
     let holder = Holder::run(&batch.dag_id, run).map_err(unexpected)?;
     Ok(AcquireRequest {
@@ -171,7 +168,7 @@ async fn release(pools: &Pools, ask: AcquireRequest) -> Result<Answer, PoolError
 
 /// The pools of the dashboard have a tenth of the connections.
 pub(super) const DIVISOR: u32 = 10;
-const BATCHES: usize = 120;
+const BATCHES_SHOWN: usize = 120;
 const SPEED: u32 = 720;
 
 /// How long a batch waits for an answer before it asks again.
@@ -179,9 +176,9 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// Plays one night on the pools of the dashboard: a tenth of the batches and connections, 720 times as fast. Every round
 /// is different.
-pub(super) async fn play(pools: &Pools, round: u32) -> Result<(), Failure> {
+pub(super) async fn play(pools: &Pools, round: u32) -> Result<()> {
     let mut running = JoinSet::new();
-    for batch in workload::night(round.into()).into_iter().take(BATCHES) {
+    for batch in night(round.into()).into_iter().take(BATCHES_SHOWN) {
         let ask = ask(&batch, &format!("night-{round}"))?;
         running.spawn(run(pools.clone(), ask, batch));
     }
@@ -206,4 +203,131 @@ async fn run(pools: Pools, ask: AcquireRequest, batch: Batch) -> Result<(), Pool
     };
     tokio::time::sleep(batch.takes(granted.unwrap_or(NonZeroU32::MIN)) / SPEED).await;
     release(&pools, ask).await.map(drop)
+}
+
+const BATCHES: usize = 1_200;
+
+/// Median run in seconds of a batch with parallelism 8: about a third more than the databases can take at the peak.
+const MEDIAN: f64 = 1_260.0;
+
+/// Start-up in seconds, which is not parallel.
+const START_UP: f64 = 90.0;
+
+/// Begin and end of an interval in hours, and the share of batches that arrive before its end.
+const ARRIVALS: [((f64, f64), f64); 4] =
+    [((0.0, 1.0), 0.1), ((1.0, 3.0), 0.7), ((3.0, 6.0), 0.9), ((6.0, 7.5), 1.0)];
+
+/// Parallelism, and the share of batches that request at most this.
+const PARALLEL: [(u32, f64); 6] = [(1, 0.1), (2, 0.2), (4, 0.45), (8, 0.75), (16, 0.92), (32, 1.0)];
+
+#[derive(Clone, PartialEq, Debug)]
+struct Batch {
+    dag_id: String,
+    table: String,
+    database: &'static str,
+    arrives: Duration,
+    parallel: NonZeroU32,
+    /// In seconds, with the requested parallelism.
+    run: f64,
+    /// Share of the work that is parallel.
+    share: f64,
+}
+
+impl Batch {
+    fn takes(&self, parallel: NonZeroU32) -> Duration {
+        let effort = |parallel: f64| (1.0 - self.share) + self.share / parallel;
+        let work = (self.run - START_UP).max(1.0) / effort(f64::from(self.parallel.get()));
+        Duration::from_secs_f64(START_UP + work * effort(f64::from(parallel.get())))
+    }
+}
+
+/// All batches of a night, unsorted.
+fn night(seed: u64) -> Vec<Batch> {
+    let mut random = Random(seed);
+    (1..=BATCHES).map(|number| batch(number, &mut random)).collect()
+}
+
+fn batch(number: usize, random: &mut Random) -> Batch {
+    let database = if number % 10 < 7 { "ADW" } else { "ERP" };
+    let parallel = random.pick(&PARALLEL);
+    let arrives = arrival(random);
+    let median = MEDIAN * (f64::from(parallel) / 8.0).powf(0.2);
+    let run = (median * (0.8 * random.normal()).exp()).clamp(180.0, 7_200.0);
+    Batch {
+        dag_id: format!("batch_{number:04}"),
+        table: format!("TABLE_{:03}", number % 400),
+        database,
+        arrives: Duration::from_secs_f64(arrives),
+        parallel: NonZeroU32::new(parallel).unwrap_or(NonZeroU32::MIN),
+        run,
+        share: 0.80 + 0.19 * random.unit(),
+    }
+}
+
+/// In seconds after midnight. Three of four start by cron, a little late.
+fn arrival(random: &mut Random) -> f64 {
+    let (begin, end) = random.pick(&ARRIVALS);
+    let at = (begin + (end - begin) * random.unit()) * 3_600.0;
+    if random.unit() < 0.75 {
+        let late = (-12.0 * (1.0 - random.unit()).ln()).min(60.0);
+        return (at / 300.0).floor() * 300.0 + late;
+    }
+    at
+}
+
+/// Repeatable random numbers: SplitMix64, and the normal distribution by Box and Muller.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 up to 1.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        let (first, second) = (1.0 - self.unit(), self.unit());
+        (-2.0 * first.ln()).sqrt() * (TAU * second).cos()
+    }
+
+    /// The first value whose share is above a random number.
+    fn pick<T: Copy + Default>(&mut self, shares: &[(T, f64)]) -> T {
+        let drawn = self.unit();
+        shares.iter().find(|(_, share)| drawn < *share).map(|(value, _)| *value).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_night_is_the_same_every_time_and_busiest_after_one() {
+        let batches = night(1);
+
+        assert_eq!(batches, night(1));
+        assert_ne!(batches, night(2));
+        let hours = |from: u64, to: u64| {
+            let within = Duration::from_secs(from * 3_600)..Duration::from_secs(to * 3_600);
+            batches.iter().filter(|batch| within.contains(&batch.arrives)).count()
+        };
+        assert!(hours(1, 3) > BATCHES / 2);
+        assert_eq!(hours(0, 8), BATCHES);
+    }
+
+    #[test]
+    fn less_parallelism_takes_longer() {
+        for batch in night(3) {
+            let asked = batch.takes(batch.parallel);
+            assert!(batch.takes(NonZeroU32::MIN) >= asked);
+            assert!(asked >= Duration::from_secs(90) && asked <= Duration::from_secs(7_201));
+        }
+    }
 }

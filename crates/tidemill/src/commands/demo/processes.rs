@@ -3,7 +3,7 @@
 
 use super::{LEASE, PAUSE, STOP_TIME, THINGS, WORKERS, unexpected};
 use crate::config::LogLevel;
-use crate::report::Failure;
+use crate::report::Result;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -34,7 +34,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// This program as another process, without your configuration.
-    fn command(&self, arguments: &[&str]) -> Result<Command, Failure> {
+    fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(std::env::current_exe().map_err(unexpected)?);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
@@ -59,7 +59,7 @@ impl Setup {
         Ok(command)
     }
 
-    pub(super) fn worker(&self, number: usize, work: Duration) -> Result<Command, Failure> {
+    pub(super) fn worker(&self, number: usize, work: Duration) -> Result<Command> {
         let mut command = self.command(&["demo-worker"])?;
         command
             .args(["--things", &THINGS.to_string(), "--workers", &WORKERS.to_string()])
@@ -70,11 +70,11 @@ impl Setup {
         Ok(command)
     }
 
-    pub(super) fn start_worker(&self, number: usize) -> Result<Child, Failure> {
+    pub(super) fn start_worker(&self, number: usize) -> Result<Child> {
         self.worker(number, SLOW_WORK)?.spawn().map_err(unexpected)
     }
 
-    pub(super) fn start_relay(&self, number: usize) -> Result<Child, Failure> {
+    pub(super) fn start_relay(&self, number: usize) -> Result<Child> {
         let mut command = self.command(&["demo-relay", "--sink", &self.sink()])?;
         command
             .env("TIDEMILL_PROCESS_NAME", format!("relay-{number}"))
@@ -83,7 +83,6 @@ impl Setup {
         command.spawn().map_err(unexpected)
     }
 
-    /// Where relays publish.
     pub(super) fn sink(&self) -> String {
         format!("file:{}", self.folder.join("published.jsonl").display())
     }
@@ -101,8 +100,7 @@ const REPLACE_AFTER: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub(super) struct Supervisor {
     setup: Arc<Setup>,
-    /// Starts the process with a number.
-    start: fn(&Setup, usize) -> Result<Child, Failure>,
+    start: fn(&Setup, usize) -> Result<Child>,
     members: Mutex<Vec<Member>>,
     clock: SystemClock,
 }
@@ -116,7 +114,7 @@ struct Member {
 }
 
 impl Supervisor {
-    pub(super) fn new(setup: &Arc<Setup>, start: fn(&Setup, usize) -> Result<Child, Failure>) -> Self {
+    pub(super) fn new(setup: &Arc<Setup>, start: fn(&Setup, usize) -> Result<Child>) -> Self {
         Self { setup: Arc::clone(setup), start, members: Mutex::default(), clock: SystemClock::new() }
     }
 
@@ -124,11 +122,11 @@ impl Supervisor {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, number: usize) -> Result<Member, Failure> {
+    fn start(&self, number: usize) -> Result<Member> {
         Ok(Member { number, child: (self.start)(&self.setup, number)?, ended_at: None })
     }
 
-    pub(super) fn begin(&self, numbers: impl Iterator<Item = usize>) -> Result<(), Failure> {
+    pub(super) fn begin(&self, numbers: impl Iterator<Item = usize>) -> Result<()> {
         for number in numbers {
             let member = self.start(number)?;
             self.members().push(member);
@@ -136,7 +134,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Replaces ended processes forever.
     pub(super) async fn keep(&self) {
         loop {
             self.replace();
@@ -169,7 +166,6 @@ impl Supervisor {
         }
     }
 
-    /// Process ids of the running processes.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.members().iter().filter_map(|member| member.child.id()).collect()
     }
@@ -247,13 +243,9 @@ impl ExtraAction for KillWorker {
                 |why: String| CannotPerform { why, remedy: "wait a few seconds and try again".to_owned() };
             match self.choose().await.map_err(|error| cannot(error.to_string()))? {
                 Some((ProcessRecord { id, identity, .. }, leases)) if self.workers.kill(identity.pid) => {
-                    Ok(Performed {
-                        object: format!("process/{id}"),
-                        story: format!(
-                            "{} was killed (SIGKILL) while it held {leases} leases",
-                            identity.name
-                        ),
-                    })
+                    let name = identity.name;
+                    let story = format!("{name} was killed (SIGKILL) while it held {leases} leases");
+                    Ok(Performed { object: format!("process/{id}"), story })
                 }
                 _ => Err(cannot("no worker is running; workers start after the verification".to_owned())),
             }

@@ -4,12 +4,10 @@
 use super::processes::{Setup, Supervisor};
 use super::worker::when_input_ends;
 use super::{Stage, Verdicts, unexpected, until};
+use crate::commands::prelude::*;
 use crate::commands::relay;
-use crate::context::Context;
-use crate::report::Failure;
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
-use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::{NewEvent, Payload, Verdict};
 use tidemill_engine::outbox::Verifier;
 use tidemill_engine::outbox::sink::SinkAddress;
@@ -30,7 +28,7 @@ const VERIFIED: Load = Load { rounds: 60, events: 50, pause: Duration::from_mill
 const SLOW: Load = Load { rounds: 40, events: 5, pause: Duration::from_millis(500) };
 const EVENTS: usize = VERIFIED.rounds * VERIFIED.events;
 
-pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     let sink: SinkAddress = stage.setup.sink().parse()?;
     let relays = Supervisor::new(stage.setup, Setup::start_relay);
     relays.begin(1..=RELAYS)?;
@@ -51,17 +49,12 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
 }
 
 /// One round after the verification.
-pub(super) async fn play(store: &Store, relays: &Supervisor, round: u32) -> Result<(), Failure> {
+pub(super) async fn play(store: &Store, relays: &Supervisor, round: u32) -> Result<()> {
     publish_and_kill(store, relays, EVENTS + round as usize * SLOW.rounds * SLOW.events, &SLOW).await
 }
 
 /// Writes events, numbered from `first`, and kills a relay halfway.
-async fn publish_and_kill(
-    store: &Store,
-    relays: &Supervisor,
-    first: usize,
-    load: &Load,
-) -> Result<(), Failure> {
+async fn publish_and_kill(store: &Store, relays: &Supervisor, first: usize, load: &Load) -> Result<()> {
     for round in 0..load.rounds {
         if round == load.rounds / 2
             && let Some(pid) = relays.pids().first()
@@ -75,7 +68,7 @@ async fn publish_and_kill(
 }
 
 /// Writes events in one transaction, numbered from `first`.
-async fn publish(store: &Store, first: usize, count: usize) -> Result<(), Failure> {
+async fn publish(store: &Store, first: usize, count: usize) -> Result<()> {
     let event = |number| {
         let payload = Payload::Json(format!("{{\"number\":{number}}}"));
         let order = format!("order-{}", number % ORDERS);
@@ -87,7 +80,7 @@ async fn publish(store: &Store, first: usize, count: usize) -> Result<(), Failur
     Ok(tx.commit().await?)
 }
 
-async fn until_shared(store: &Store) -> Result<(), Failure> {
+async fn until_shared(store: &Store) -> Result<()> {
     until("the relays to share the slots", async || {
         let live = store.read().await?.outbox().live_relays().await?;
         let is_shared = live.len() == RELAYS && live.iter().all(|relay| relay.slots > 0);
@@ -97,7 +90,7 @@ async fn until_shared(store: &Store) -> Result<(), Failure> {
 }
 
 /// The result of the comparison once every event is published.
-async fn published(store: &Store, sink: &SinkAddress) -> Result<Verdict, Failure> {
+async fn published(store: &Store, sink: &SinkAddress) -> Result<Verdict> {
     let mut verifier = Verifier::new(store.clone(), std::slice::from_ref(sink))?;
     until("all events to be published", async || {
         let verdict = verifier.look().await?.verdict;
@@ -108,7 +101,7 @@ async fn published(store: &Store, sink: &SinkAddress) -> Result<Verdict, Failure
 }
 
 /// `demo-relay`: a relay that also stops when its standard input ends, so that it does not outlive a killed demo.
-pub(in crate::commands) async fn run(context: &Context) -> Result<Exit, Failure> {
+pub(in crate::commands) async fn run(context: &Context) -> Result<Exit> {
     when_input_ends(|| {
         let _we_exist = kill_process(getpid(), Signal::TERM);
     });

@@ -4,7 +4,7 @@
 mod boxes;
 
 use super::{LEASE, PAUSE, STOP_TIME, Stage, Verdicts, unexpected, until};
-use crate::report::Failure;
+use crate::report::Result;
 use boxes::BoxInspector;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -35,10 +35,9 @@ const CLIP: &[u8] = include_bytes!("renders/clip.mp4");
 
 const COMPOSITION: &str = "Demo Chip Count";
 const PLAYERS: [&str; 4] = ["PHIL IVEY", "DANIEL NEGREANU", "홍진호", "VANESSA SELBST"];
-/// Players of a round after the verification.
 const PLAYERS_OF_ROUND: [&str; 3] = ["FEDOR HOLZ", "LIV BOEREE", "임요환"];
 
-pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<(), Failure> {
+pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     let (nas, actor) = (Nas::create(&stage.setup.folder)?, stage.context.actor());
     save_profile(stage.store, &actor).await?;
     submit(stage.store, &actor, &PLAYERS).await?;
@@ -58,7 +57,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     judge(stage.store, &nas, &farm, verdicts).await
 }
 
-async fn save_profile(store: &Store, actor: &Actor) -> Result<(), Failure> {
+async fn save_profile(store: &Store, actor: &Actor) -> Result<()> {
     let profile: Profile = serde_json::from_value(json!({
         "composition": COMPOSITION,
         "template": "/templates/demo.aep",
@@ -84,7 +83,7 @@ async fn save_profile(store: &Store, actor: &Actor) -> Result<(), Failure> {
     Ok(tx.commit().await?)
 }
 
-async fn submit(store: &Store, actor: &Actor, players: &[&str]) -> Result<(), Failure> {
+async fn submit(store: &Store, actor: &Actor, players: &[&str]) -> Result<()> {
     let mut tx = store.begin().await?;
     for (number, player) in (1..).zip(players) {
         let render = NewRender {
@@ -108,7 +107,7 @@ struct Nas {
 }
 
 impl Nas {
-    fn create(folder: &Path) -> Result<Self, Failure> {
+    fn create(folder: &Path) -> Result<Self> {
         let mount = LocalPath::parse(&folder.join("nas").display().to_string()).map_err(unexpected)?;
         let output = mount.join("output").map_err(unexpected)?;
         let staging = mount.join(".staging").map_err(unexpected)?;
@@ -122,7 +121,7 @@ impl Nas {
         Ok(Self { output, staging, places })
     }
 
-    fn worker(&self, stage: &Stage<'_>, farm: &DemoFarm, name: &str) -> Result<Worker, Failure> {
+    fn worker(&self, stage: &Stage<'_>, farm: &DemoFarm, name: &str) -> Result<Worker> {
         let patience = Patience::new(None, Some(Duration::from_millis(200))).map_err(unexpected)?;
         let policy = Policy { lease_for: LEASE, ..Policy::new(patience) };
         let templates = NodePath::parse("/templates").map_err(unexpected)?;
@@ -159,7 +158,7 @@ impl Nas {
 }
 
 /// Compares the files on disk with the database.
-async fn judge(store: &Store, nas: &Nas, farm: &DemoFarm, verdicts: &mut Verdicts) -> Result<(), Failure> {
+async fn judge(store: &Store, nas: &Nas, farm: &DemoFarm, verdicts: &mut Verdicts) -> Result<()> {
     let renders = store.read().await?.renders().list(&RenderFilter::default(), None, 100).await?;
     let is_whole = |record: &&RenderRecord| {
         let file = record.output_path.as_ref().and_then(|path| std::fs::read(path).ok());
@@ -190,7 +189,7 @@ pub(super) struct Films {
 }
 
 impl Films {
-    fn start(stage: &Stage<'_>, nas: &Nas, farm: &DemoFarm, name: &str) -> Result<Self, Failure> {
+    fn start(stage: &Stage<'_>, nas: &Nas, farm: &DemoFarm, name: &str) -> Result<Self> {
         let worker = nas.worker(stage, farm, name)?;
         let (stop, stopped) = watch::channel(false);
         let working = tokio::spawn(async move { worker.run(stopped).await });
@@ -198,16 +197,16 @@ impl Films {
     }
 
     /// The worker after the verification: some films come out damaged or fail, and are rendered again.
-    pub(super) fn start_slow(stage: &Stage<'_>) -> Result<Self, Failure> {
+    pub(super) fn start_slow(stage: &Stage<'_>) -> Result<Self> {
         Self::start(stage, &Nas::create(&stage.setup.folder)?, &DemoFarm::slow(), "renderer-3")
     }
 
-    pub(super) async fn play(&self) -> Result<(), Failure> {
+    pub(super) async fn play(&self) -> Result<()> {
         submit(&self.store, &self.actor, &PLAYERS_OF_ROUND).await?;
         self.until_all_ended().await
     }
 
-    async fn until_all_ended(&self) -> Result<(), Failure> {
+    async fn until_all_ended(&self) -> Result<()> {
         until("all films to be rendered", async || {
             let counts = self.store.read().await?.renders().counts().await?;
             Ok(counts.by_status.keys().all(|status| status.is_terminal()).then_some(()))
@@ -295,7 +294,6 @@ impl DemoFarm {
     }
 }
 
-/// A film that is cut off.
 fn damaged() -> &'static [u8] {
     &CLIP[..CLIP.len() * 3 / 4]
 }

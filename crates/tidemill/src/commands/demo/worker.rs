@@ -1,19 +1,15 @@
 //! `demo-worker`: a process that leases things, works on them and settles each piece of work under the fence. It prints
 //! JSON lines, and stops at SIGTERM, SIGINT or when its standard input ends.
 
+use crate::commands::prelude::*;
 use crate::commands::serve;
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::Failure;
 use crate::telemetry;
-use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
-use tidemill_domain::code::Exit;
 use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_domain::poll::{Pace, PollResult};
 use tidemill_engine::clock::jitter_unit;
@@ -28,10 +24,8 @@ use tokio::task::JoinSet;
 pub(super) const KIND: &str = "demo";
 pub(super) const SETTLED: &str = "demo.settle";
 
-/// Pauses between polls for free things.
 const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_millis(800) };
 
-/// Run one worker of the demo
 #[derive(Args, Debug, Clone)]
 pub(crate) struct DemoWorker {
     /// Number of things
@@ -48,7 +42,7 @@ pub(crate) struct DemoWorker {
     work_ms: u64,
 }
 
-pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) -> Result<Exit, Failure> {
+pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) -> Result<Exit> {
     let store = context.store().await?;
     let metrics = telemetry::start_metrics();
     let (stop, stopped) = serve::shutdown()?;

@@ -1,18 +1,12 @@
 //! `job backfill`: runs a job once for each date of a range, in order, in this process.
 
-use super::Folder;
 use super::run::{GRACE, SelectedJob, with_launcher};
-use super::step;
+use super::{Folder, detail};
+use crate::commands::prelude::*;
 use crate::commands::shutdown::Signals;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::Failure;
-use clap::Args;
 use jiff::civil::Date;
-use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::backfill::{self, Backfill, BadBackfill, Step};
 use tidemill_domain::job::launch::{Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::parameter::check;
@@ -21,7 +15,6 @@ use tidemill_engine::job::{ExecutionEnd, Job, JobError, Launcher};
 use tidemill_store::Store;
 use tokio::task::JoinSet;
 
-/// Run a job once for each date of a range, in order, in this process
 #[derive(Args, Debug)]
 pub(crate) struct BackfillArguments {
     /// Name of a job, or path of a job file: ends in .yaml or .yml, or contains a /
@@ -64,9 +57,13 @@ fn date(text: &str) -> Result<Date, String> {
 }
 
 impl From<BadBackfill> for Failure {
-    fn from(bad: BadBackfill) -> Self {
-        Self::new(Code::BadBackfill, bad.to_string(), "see `tidemill job backfill --help`")
+    fn from(error: BadBackfill) -> Self {
+        bad(&error)
     }
+}
+
+fn bad(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Code::BadBackfill, error.to_string(), "see `tidemill job backfill --help`")
 }
 
 struct DateRun {
@@ -83,7 +80,7 @@ enum DateResult {
     Planned(&'static str),
 }
 
-pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Result<Exit> {
     let selected = SelectedJob::find(&arguments.job, context)?;
     let arguments = BackfillArguments { job: selected.job.clone(), ..arguments };
     let job = selected.definitions.jobs.get(&selected.job)?;
@@ -101,8 +98,7 @@ pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Resu
     print(&arguments.job, &lines, context)
 }
 
-/// The dates with their parameters, in order.
-fn plan(arguments: &BackfillArguments, selected: &SelectedJob) -> Result<Vec<DateRun>, Failure> {
+fn plan(arguments: &BackfillArguments, selected: &SelectedJob) -> Result<Vec<DateRun>> {
     let job = selected.definitions.jobs.get(&selected.job)?;
     let every: Step = arguments.every.parse()?;
     let dates = Backfill { from: arguments.from, to: arguments.to, every }.dates()?;
@@ -111,20 +107,17 @@ fn plan(arguments: &BackfillArguments, selected: &SelectedJob) -> Result<Vec<Dat
     if given.get(name).is_some() {
         return Err(BadBackfill::Given { name: name.clone() }.into());
     }
-    let mut lines = Vec::with_capacity(dates.len());
-    for date in dates {
+    let line = |date: Date| -> Result<DateRun> {
         let mut parameters = given.clone();
-        let invalid = |error: tidemill_domain::job::parameter::ParameterError| {
-            Failure::new(Code::BadBackfill, error.to_string(), "see `tidemill job backfill --help`")
-        };
-        parameters.insert(name, backfill::parameter(name, date, job.parameters())?).map_err(invalid)?;
+        let value = backfill::parameter(name, date, job.parameters())?;
+        parameters.insert(name, value).map_err(|error| bad(&error))?;
         selected.definitions.check_given(&selected.job, &parameters)?;
-        lines.push(DateRun { date, parameters, result: DateResult::NotStarted });
-    }
-    Ok(lines)
+        Ok(DateRun { date, parameters, result: DateResult::NotStarted })
+    };
+    dates.into_iter().map(line).collect()
 }
 
-async fn preview(job: &Job, lines: &mut [DateRun], context: &Context) -> Result<(), Failure> {
+async fn preview(job: &Job, lines: &mut [DateRun], context: &Context) -> Result<()> {
     let mut tx = context.read().await?;
     for line in lines {
         let rules = LaunchRules {
@@ -164,7 +157,7 @@ async fn work(
         }
         let ended = tokio::select! {
             ended = running.join_next() => ended,
-            () = signals.next(), if is_stopped != Stop::Now => {
+            _signal = signals.next(), if is_stopped != Stop::Now => {
                 stop(&mut is_stopped, launcher, context);
                 continue;
             }
@@ -226,8 +219,8 @@ async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
         return None;
     }
     // A database error here only shortens the message.
-    let steps = step::read(end.execution, store).await.unwrap_or_default();
-    let line = step::cause(end, &steps).lines().map(str::trim).find(|line| !line.is_empty())?;
+    let steps = detail::read_steps(end.execution, store).await.unwrap_or_default();
+    let line = detail::cause(end, &steps).lines().map(str::trim).find(|line| !line.is_empty())?;
     let short: String = line.chars().take(CAUSE_CHARS_MAX).collect();
     Some(if short.len() < line.len() { format!("{short}…") } else { short })
 }
@@ -267,7 +260,7 @@ impl DateResult {
     }
 }
 
-fn print(job: &str, lines: &[DateRun], context: &Context) -> Result<Exit, Failure> {
+fn print(job: &str, lines: &[DateRun], context: &Context) -> Result<Exit> {
     let columns = &["date", "execution", "result"];
     let mut listing = Listing::new("tidemill.job_backfill/v1", columns, "No dates.");
     for line in lines {
@@ -282,7 +275,7 @@ fn print(job: &str, lines: &[DateRun], context: &Context) -> Result<Exit, Failur
 }
 
 /// Fails with the codes of the first date that did not complete.
-fn verdict(job: &str, lines: &[DateRun]) -> Result<Exit, Failure> {
+fn verdict(job: &str, lines: &[DateRun]) -> Result<Exit> {
     let failed = lines.iter().filter(|line| line.result.failure().is_some()).count();
     let open = lines.iter().filter(|line| matches!(line.result, DateResult::NotStarted)).count();
     let first = lines.iter().find_map(|line| Some((line, line.result.failure()?)));
@@ -302,5 +295,5 @@ fn verdict(job: &str, lines: &[DateRun]) -> Result<Exit, Failure> {
     let fix =
         format!("fix the cause{hint}, then run it again: completed dates are skipped, failed dates resume");
     let why = format!("{}: {}", first.date, first.result.with_cause());
-    Err(Failure::new(code, what, fix).because(&why).ending(exit))
+    Err(Failure::new(code, what, fix).because(why).ending(exit.number()))
 }

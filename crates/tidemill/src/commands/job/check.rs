@@ -1,32 +1,32 @@
 //! `job check`: prints what job files would run, or their errors. It does not open the database.
 
+use crate::commands::prelude::*;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::Failure;
-use serde_json::{Value, json};
+use crate::output::Column;
+use serde_json::Value;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tidemill_api::job::on_crash_text;
 use tidemill_declare::model::{
     At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile, WriteMode,
 };
 use tidemill_declare::{Diagnostics, Folder, Known, load_beside, load_folder};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::words::plural;
 use tidemill_engine::schedule::Schedule;
 
-pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit, Failure> {
+pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit> {
     let connections: Vec<String> = context.settings().connections.keys().cloned().collect();
-    let own_jobs = context.jobs().names();
+    let own_jobs = context.definitions.jobs.names();
     let known = Known { connections: &connections, own_jobs: &own_jobs };
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
             let Folder { files: valid, invalid } = load_folder(path, &known)?;
             if valid.is_empty() && invalid.is_empty() {
-                return Err(no_job_files(path));
+                let what = format!("{}: the folder has no job files", path.display());
+                let fix = "put files with the ending .yaml into it, or name another folder";
+                return Err(Failure::new(Code::BadJobFile, what, fix));
             }
             files.extend(valid);
             // The mistakes that make a caller invalid are listed with the job that it calls.
@@ -50,14 +50,8 @@ pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit, Failure>
     }
 }
 
-fn no_job_files(folder: &Path) -> Failure {
-    let what = format!("{}: the folder has no job files", folder.display());
-    let fix = "put files with the ending .yaml into it, or name another folder";
-    Failure::new(Code::BadJobFile, what, fix)
-}
-
 fn listing(files: &[JobFile]) -> Listing {
-    Listing::of("tidemill.job_file/v1", "No job files.", files).columns(&[
+    let columns: &[Column<JobFile>] = &[
         ("job", |file| json!(file.name.value)),
         ("file", |file| json!(file.path.display().to_string())),
         ("description", |file| json!(file.description)),
@@ -70,7 +64,8 @@ fn listing(files: &[JobFile]) -> Listing {
             file.parameters.iter().map(|parameter| parameter_json(&parameter.value)).collect()
         }),
         ("steps", |file| file.steps.iter().map(step_json).collect()),
-    ])
+    ];
+    Listing::of("tidemill.job_file/v1", "No job files.", files, columns)
 }
 
 fn when(schedule: &Schedule) -> String {
@@ -106,7 +101,6 @@ fn step_json(step: &StepFile) -> Value {
     object
 }
 
-/// A job file, for people.
 fn about(file: &JobFile) -> String {
     let mut text = format!("job {} ({})\n", file.name.value, file.path.display());
     if let Some(description) = &file.description {
@@ -185,10 +179,8 @@ fn work_words(work: &Work) -> String {
             format!("command {}", words.join(" "))
         }
         Work::Sql(sql) => {
-            let count = sql.statements.len();
-            let plural = if count == 1 { "" } else { "s" };
             let place = sql.connection.as_ref().map_or(String::new(), |name| format!(" on {}", name.value));
-            format!("{count} statement{plural} of SQL{place}")
+            format!("{}{place}", plural(sql.statements.len(), "statement of SQL", "statements of SQL"))
         }
         Work::Spark(spark) => format!("spark {}", spark.app.value),
         Work::Job(call) => format!("job {}", call.job.value),
@@ -225,7 +217,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
     }
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { pattern }) => {
-            text.push_str(&format!(", a partition per file of {}", pattern.value))
+            text.push_str(&format!(", a partition per file of {}", pattern.value));
         }
         Some(PartitionBy::Range { column, table, count, .. }) => {
             let parts = match count {

@@ -1,22 +1,16 @@
 //! `job delete`: deletes instances that ended long ago. It needs only the database, so any program can run it.
 
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::Result;
-use clap::Args;
-use serde_json::json;
+use crate::commands::prelude::*;
 use std::time::Duration;
-use tidemill_domain::code::Exit;
 use tidemill_domain::duration;
 use tidemill_domain::job::retention::{Kept, Retention, Unfinished};
-use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
 use tidemill_engine::SystemClock;
 use tidemill_engine::job::purge::{self, BATCH};
 use tidemill_engine::job::{PurgeOrder, PurgeReport};
 use tidemill_store::job::Removed;
 
-/// Time between two progress notes.
 const NOTE_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
@@ -46,11 +40,19 @@ pub(super) async fn run(arguments: Delete, context: &Context) -> Result<Exit> {
     let retention = Retention::new(arguments.older_than, arguments.keep, unfinished)?;
     let order = PurgeOrder { job: arguments.job, retention, batch: arguments.batch };
     let store = context.store().await?;
-    let mut progress = Progress::new(context);
+    let clock = SystemClock::new();
+    let mut last_note = clock.monotonic();
+    let progress = |report: &PurgeReport| {
+        let now = clock.monotonic();
+        if now.since(last_note) >= NOTE_INTERVAL {
+            last_note = now;
+            context.note(&so_far(report));
+        }
+    };
     let report = if arguments.dry_run {
-        purge::count(&store, &order, |report| progress.note(report)).await?
+        purge::count(&store, &order, progress).await?
     } else {
-        let report = purge::purge(&store, &order, &context.actor(), |report| progress.note(report)).await?;
+        let report = purge::purge(&store, &order, &context.actor(), progress).await?;
         context.log_folder()?.sweep(&store).await?;
         report
     };
@@ -58,13 +60,13 @@ pub(super) async fn run(arguments: Delete, context: &Context) -> Result<Exit> {
         context.note(&note);
     }
     let Removed { instances, executions, steps } = report.removed;
-    let listing = Listing::one("tidemill.job_purge/v1").with([
+    let values = [
         ("instances", json!(instances)),
         ("executions", json!(executions)),
         ("steps", json!(steps)),
         ("is_dry_run", json!(arguments.dry_run)),
-    ]);
-    listing.print(context.output())
+    ];
+    Listing::one("tidemill.job_purge/v1", values).print(context.output())
 }
 
 fn notes(order: &PurgeOrder, report: &PurgeReport) -> Vec<String> {
@@ -92,29 +94,10 @@ fn words(why: Kept) -> &'static str {
     }
 }
 
-/// Prints a progress note every few seconds.
-struct Progress<'a> {
-    context: &'a Context,
-    clock: SystemClock,
-    last_note: Monotonic,
-}
-
-impl<'a> Progress<'a> {
-    fn new(context: &'a Context) -> Self {
-        let clock = SystemClock::new();
-        Self { last_note: clock.monotonic(), clock, context }
-    }
-
-    fn note(&mut self, report: &PurgeReport) {
-        let now = self.clock.monotonic();
-        if now.since(self.last_note) < NOTE_INTERVAL {
-            return;
-        }
-        self.last_note = now;
-        let kept: u64 = report.kept.values().sum();
-        let Removed { instances, executions, .. } = report.removed;
-        let instances = plural(instances, "instance", "instances");
-        let executions = plural(executions, "execution", "executions");
-        self.context.note(&format!("{instances} with {executions} so far, {kept} kept"));
-    }
+fn so_far(report: &PurgeReport) -> String {
+    let kept: u64 = report.kept.values().sum();
+    let Removed { instances, executions, .. } = report.removed;
+    let instances = plural(instances, "instance", "instances");
+    let executions = plural(executions, "execution", "executions");
+    format!("{instances} with {executions} so far, {kept} kept")
 }

@@ -1,21 +1,18 @@
 //! `job list`, `job show` and the list of executions.
 
 use super::Executions;
+use crate::commands::prelude::*;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::Result;
-use serde_json::json;
+use crate::output::Column;
 use tidemill_api::execution::Execution;
 use tidemill_api::job::{Job, JobDetail, JobInstance, on_crash_text};
-use tidemill_domain::code::Exit;
 use tidemill_server::api::job::{detail, with_registered};
 use tidemill_store::job::ExecutionFilter;
 
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit> {
     context.warn_of_invalid_files();
     let mut tx = context.read().await?;
-    let all = with_registered(tx.jobs().list(limit + 1).await?, context.jobs());
+    let all = with_registered(tx.jobs().list(limit + 1).await?, &context.definitions.jobs);
     let empty =
         "No jobs. Register one with `App::new().job(…)`, or pass a folder of job files with `--jobs DIR`.";
     let columns = "name is_registered? instances? last.execution last.status last.created_at";
@@ -24,7 +21,7 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit> {
 
 pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
-    let job = detail(&mut tx, name, context.jobs()).await?;
+    let job = detail(&mut tx, name, &context.definitions.jobs).await?;
     let instances = tx.jobs().instances(name, None, limit + 1).await?;
     let mut instances: Vec<JobInstance> = instances.iter().map(JobInstance::from).collect();
     let mut listing = instance_listing(&instances);
@@ -57,7 +54,6 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
     context.print_page::<Execution, _>(schema, empty, &executions, columns, arguments.limit, "--before")
 }
 
-/// The definition of a job, for people.
 fn about(job: &JobDetail) -> String {
     let name = &job.name;
     let Some(definition) = &job.definition else { return format!("job {name} (not in this program)\n\n") };
@@ -79,17 +75,17 @@ fn about(job: &JobDetail) -> String {
 }
 
 fn instance_listing(instances: &[JobInstance]) -> Listing {
-    Listing::of("tidemill.instance/v1", "No instances.", instances).columns(&[
+    let columns: &[Column<JobInstance>] = &[
         ("id", |instance| json!(instance.id)),
         ("parameters", |instance| json!(identity(instance))),
         ("executions", |instance| json!(instance.executions)),
         ("last_execution", |instance| json!(instance.last.as_ref().map(|last| last.execution))),
         ("last_status", |instance| json!(instance.last.as_ref().map(|last| last.status))),
         ("last_created_at", |instance| json!(instance.last.as_ref().map(|last| last.created_at))),
-    ])
+    ];
+    Listing::of("tidemill.instance/v1", "No instances.", instances, columns)
 }
 
-/// The identifying parameters on one line.
 fn identity(instance: &JobInstance) -> String {
     let identifying = instance.parameters.iter().filter(|parameter| parameter.is_identifying);
     let parts = identifying.map(|parameter| format!("{}={}", parameter.name, parameter.value));

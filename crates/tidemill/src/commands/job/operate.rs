@@ -2,13 +2,9 @@
 //! audit entry.
 
 use super::ExecutionAction;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use serde_json::json;
+use crate::commands::prelude::*;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::code::Exit;
 use tidemill_domain::duration;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
@@ -19,24 +15,21 @@ use tidemill_store::{Store, StoreError, Tx};
 
 pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit> {
     perform(id, context, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await).await?;
-    context.note(&format!("execution {id} stops after its current chunk; see `tidemill executions {id}`"));
-    Ok(Exit::Ok)
+    context.done(&format!("execution {id} stops after its current chunk; see `tidemill executions {id}`"))
 }
 
 pub(super) async fn abandon(action: &ExecutionAction, context: &Context) -> Result<Exit> {
     let (id, reason) = (action.execution, &action.reason);
     perform(id, context, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await).await?;
-    context.note(&format!("execution {id} is abandoned; its instance cannot be restarted"));
-    Ok(Exit::Ok)
+    context.done(&format!("execution {id} is abandoned; its instance cannot be restarted"))
 }
 
 pub(super) async fn recover(action: &ExecutionAction, context: &Context) -> Result<Exit> {
     let (id, reason) = (action.execution, &action.reason);
     perform(id, context, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await).await?;
-    context.note(&format!(
+    context.done(&format!(
         "execution {id} is marked as failed; resume it with `job restart {id}` in the program that has the job"
-    ));
-    Ok(Exit::Ok)
+    ))
 }
 
 async fn perform(
@@ -56,12 +49,8 @@ async fn perform(
         let fix = [Some(error.fix()), advice].into_iter().flatten().collect::<Vec<_>>().join("; ");
         Failure::new(error.code(), error.to_string(), fix)
     })?;
-    let listing = Listing::one("tidemill.execution_change/v1").with([
-        ("execution", json!(id.get())),
-        ("from", json!(from.as_str())),
-        ("to", json!(to.as_str())),
-    ]);
-    listing.print(context.output())
+    let values = [("execution", json!(id.get())), ("from", json!(from.as_str())), ("to", json!(to.as_str()))];
+    Listing::one("tidemill.execution_change/v1", values).print(context.output())
 }
 
 /// Advice for the case that the process of this execution has just died. None if it has no live process, or if the

@@ -1,6 +1,6 @@
 //! Progress of an execution, read from the database: a bar on a terminal, otherwise a line every few seconds.
 
-use super::step;
+use super::detail::read_steps;
 use crate::config::LogLevel;
 use crate::context::Context;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -20,7 +20,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Without a terminal, a line is printed after this many pauses.
 const PAUSES_PER_LINE: u32 = 10;
 
-/// Earlier executions whose items are counted.
 const EARLIER_MAX: u32 = 20;
 
 const WITH_TOTAL: &str = "{prefix} [{wide_bar}] {human_pos}/{human_len}{rate}{left}";
@@ -31,12 +30,16 @@ pub(super) async fn show(id: ExecutionId, store: &Store, context: &Context) {
     if context.settings().log.level == LogLevel::Error {
         return std::future::pending().await;
     }
-    let mut display = if std::io::stderr().is_terminal() { Display::bar() } else { Display::lines(context) };
+    let mut display = if std::io::stderr().is_terminal() {
+        Display::Bar { bar: ProgressBar::hidden(), step: None }
+    } else {
+        Display::Lines { context, clock: SystemClock::new(), pauses: 0, first: None }
+    };
     // A database error only hides the progress; the job continues.
     let earlier = earlier(id, store).await.unwrap_or_default();
     loop {
         tokio::time::sleep(PAUSE).await;
-        if let Ok(steps) = step::read(id, store).await
+        if let Ok(steps) = read_steps(id, store).await
             && let Some(progress) = Progress::of(&steps, &earlier)
         {
             display.show(&progress);
@@ -96,16 +99,7 @@ enum Display<'a> {
     Lines { context: &'a Context, clock: SystemClock, pauses: u32, first: Option<(Progress, Monotonic)> },
 }
 
-impl<'a> Display<'a> {
-    fn bar() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Self::Bar { bar, step: None }
-    }
-
-    fn lines(context: &'a Context) -> Self {
-        Self::Lines { context, clock: SystemClock::new(), pauses: 0, first: None }
-    }
-
+impl Display<'_> {
     fn show(&mut self, progress: &Progress) {
         match self {
             Self::Bar { bar, step } => {

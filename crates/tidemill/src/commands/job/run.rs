@@ -1,15 +1,13 @@
 //! `job run` and `job restart`: one execution in this process. `job work`: partitions and restarts for other processes.
 
-use super::{operate, outcome, progress};
-use crate::commands::shutdown::{self, Signals};
-use crate::context::Context;
+use super::{detail, operate, progress};
+use crate::commands::prelude::*;
+use crate::commands::shutdown::{Signals, with_process};
 use crate::declared::{Definitions, Parameters, is_file};
-use crate::report::Failure;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::parameter::{
     ParameterError, ParameterProblem, ParameterSpec, ParametersInvalid, parse_arguments,
@@ -17,8 +15,8 @@ use tidemill_domain::job::parameter::{
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running, recovery, reload};
-use tidemill_engine::{EngineError, Process, SystemClock, reaper};
+use tidemill_engine::job::{JobError, Launcher, Running, recovery, reload};
+use tidemill_engine::{EngineError, SystemClock, reaper};
 use tidemill_store::Store;
 use tokio::task::JoinSet;
 
@@ -36,7 +34,7 @@ pub(super) async fn launch(
     arguments: &[String],
     options: LaunchOptions,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let selected = SelectedJob::find(job, context)?;
     let parameters = selected.parameters(arguments)?;
     selected.definitions.check_given(&selected.job, &parameters)?;
@@ -51,7 +49,6 @@ pub(super) async fn launch(
     .await
 }
 
-/// The job that a command names, and the definitions it runs with.
 pub(super) struct SelectedJob {
     pub(super) definitions: Definitions,
     pub(super) job: String,
@@ -59,20 +56,20 @@ pub(super) struct SelectedJob {
 
 impl SelectedJob {
     /// By name or by file. A typo is refused before the database is opened.
-    pub(super) fn find(job: &str, context: &Context) -> Result<Self, Failure> {
-        let definitions = match is_file(job) {
-            Some(path) => Definitions::of_file(&path, context.settings(), Parameters::Given)?,
-            None => context.definitions().clone(),
-        };
-        let job = match is_file(job) {
-            Some(_) => definitions.only().unwrap_or_default(),
-            None => job.to_owned(),
+    pub(super) fn find(job: &str, context: &Context) -> Result<Self> {
+        let (definitions, job) = match is_file(job) {
+            Some(path) => {
+                let of_file = Definitions::of_file(&path, context.settings(), Parameters::Given)?;
+                let only = of_file.jobs.names().pop().unwrap_or_default();
+                (of_file, only)
+            }
+            None => (context.definitions.clone(), job.to_owned()),
         };
         definitions.job(&job)?;
         Ok(Self { definitions, job })
     }
 
-    pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters, Failure> {
+    pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters> {
         let specs = self.definitions.jobs.get(&self.job)?.parameters();
         let parameters = parse_arguments(arguments.iter().map(String::as_str), specs);
         parameters.map_err(|error| {
@@ -82,7 +79,7 @@ impl SelectedJob {
             let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
             let failure = Failure::from(JobError::Refused { job: self.job.clone(), refusal });
             match which {
-                Some(index) => failure.because(&without_value(index, &arguments[index], specs)),
+                Some(index) => failure.because(without_value(index, &arguments[index], specs)),
                 None => failure,
             }
         })
@@ -98,16 +95,15 @@ fn without_value(index: usize, argument: &str, specs: &[ParameterSpec]) -> Strin
     }
 }
 
-/// Restarts an execution of a job of this program, or of a job file.
 pub(super) async fn restart(
     id: ExecutionId,
     file: Option<&Path>,
     accept_change: bool,
     context: &Context,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let read = |path: &Path| Definitions::of_file(path, context.settings(), Parameters::Stored);
     let of_file = file.map(read).transpose()?;
-    let definitions = of_file.as_ref().unwrap_or(context.definitions());
+    let definitions = of_file.as_ref().unwrap_or(&context.definitions);
     let actor = context.actor();
     in_this_process(definitions, Some(id), context, async |launcher| {
         launcher.clone().accept_change(accept_change).restart(id, &actor).await
@@ -121,17 +117,21 @@ async fn in_this_process(
     restarted: Option<ExecutionId>,
     context: &Context,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let mut signals = Signals::new()?;
     with_launcher(definitions, context, async |launcher| {
-        let ended = match start(launcher).await {
-            Ok(running) => Ok(wait(running, launcher, &mut signals, context).await),
-            Err(error) => Err(error),
+        let store = launcher.store();
+        let running = match start(launcher).await {
+            Ok(running) => running,
+            Err(error) => return Err(refused(error, restarted, store, context).await),
         };
-        match ended {
-            Ok((id, ended)) => outcome::report(id, ended, launcher.store(), definitions, context).await,
-            Err(error) => Err(refused(error, restarted, launcher.store(), context).await),
-        }
+        let id = running.execution;
+        let ended = tokio::select! {
+            ended = running.ended() => ended,
+            () = progress::show(id, store, context) => pending().await,
+            () = obey(&mut signals, launcher, context) => pending().await,
+        };
+        detail::report(id, ended, store, definitions, context).await
     })
     .await
 }
@@ -140,38 +140,18 @@ async fn in_this_process(
 pub(super) async fn with_launcher<T>(
     definitions: &Definitions,
     context: &Context,
-    act: impl AsyncFnOnce(&Launcher) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let store = context.store().await?;
+    act: impl AsyncFnOnce(&Launcher) -> Result<T>,
+) -> Result<T> {
     let clock = Arc::new(SystemClock::new());
-    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    // Executions of dead processes become FAILED here, so that this run can resume them.
-    if let Err(error) = reaper::run_once(&store).await {
-        tracing::warn!(%error, "could not check for dead processes, will try again");
-    }
-    let reaping = tokio::spawn(reaper::run(process.clone()));
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone())
-        .logs(context.log_folder()?);
-    let done = act(&launcher).await;
-    reaping.abort();
-    shutdown::stop(&process).await;
-    done
-}
-
-/// Waits until the execution ends, shows its progress and handles signals.
-async fn wait(
-    running: Running,
-    launcher: &Launcher,
-    signals: &mut Signals,
-    context: &Context,
-) -> (ExecutionId, Result<ExecutionEnd, EngineError>) {
-    let id = running.execution;
-    let ended = tokio::select! {
-        ended = running.ended() => ended,
-        () = progress::show(id, launcher.store(), context) => pending().await,
-        () = obey(signals, launcher, context) => pending().await,
-    };
-    (id, ended)
+    with_process(context, clock.clone(), async |store, process| {
+        // Executions of dead processes become FAILED here, so that this run can resume them.
+        if let Err(error) = reaper::run_once(store).await {
+            tracing::warn!(%error, "could not check for dead processes, will try again");
+        }
+        let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
+        act(&launcher.logs(context.log_folder()?)).await
+    })
+    .await
 }
 
 /// The first signal stops after the current chunk, the second at once.
@@ -212,38 +192,35 @@ async fn refused(
 }
 
 /// `job work`: works for jobs of other processes until a signal; an error if the process expires before.
-pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit, Failure> {
-    if context.jobs().is_empty() {
+pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit> {
+    if context.definitions.jobs.is_empty() {
         let fix = "run it in a program that has jobs, or pass `--jobs DIR`";
         return Err(Failure::new(Code::UnknownJob, "this program has no jobs", fix));
     }
     let mut signals = Signals::new()?;
-    let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
-    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone())
-        .logs(context.log_folder()?);
-    let mut loops = JoinSet::new();
-    loops.spawn(reaper::run(process.clone()));
-    let restarting = loops.spawn(recovery::run(launcher.clone()));
-    if let Some(folder) = context.job_folder().cloned() {
-        loops.spawn(reload::run(launcher.clone(), Arc::new(move || folder.reload())));
-    }
-    loops.spawn(run_worker(launcher.clone(), slots as usize));
-    context.warn_of_invalid_files();
-    context.note("working; a signal stops it after the current chunks");
-    let is_signal = tokio::select! {
-        () = signals.next() => true,
-        _ended = process.ended() => false,
-    };
-    restarting.abort();
-    if is_signal {
+    with_process(context, clock.clone(), async |store, process| {
+        let launcher = Launcher::new(store.clone(), process.clone(), clock, context.definitions.jobs.clone())
+            .logs(context.log_folder()?);
+        // They end when the set is dropped.
+        let mut loops = JoinSet::new();
+        let restarting = loops.spawn(recovery::run(launcher.clone()));
+        if let Some(folder) = context.job_folder.clone() {
+            loops.spawn(reload::run(launcher.clone(), Arc::new(move || folder.reload())));
+        }
+        loops.spawn(run_worker(launcher.clone(), slots as usize));
+        context.warn_of_invalid_files();
+        context.note("working; a signal stops it after the current chunks");
+        tokio::select! {
+            _signal = signals.next() => {}
+            _ended = process.ended() => return Err(EngineError::ProcessExpired { id: process.id() }.into()),
+        }
+        restarting.abort();
         tokio::select! {
             () = launcher.stop_all(GRACE) => {}
-            () = signals.next() => {}
+            _signal = signals.next() => {}
         }
-    }
-    loops.abort_all();
-    shutdown::stop(&process).await;
-    if is_signal { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+        Ok(Exit::Ok)
+    })
+    .await
 }

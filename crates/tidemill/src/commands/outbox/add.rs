@@ -1,14 +1,13 @@
 //! `outbox add`: adds an event by hand. `outbox edit` has the same flags for the payload.
 
-use crate::context::Context;
-use crate::report::{Failure, Result};
+use crate::commands::prelude::*;
+use crate::commands::read_input;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::{ArgGroup, Args};
-use std::io::Read;
+use clap::ArgGroup;
+use std::path::Path;
 use tidemill_api::outbox::AddedEvent;
 use tidemill_domain::audit::AuditEntry;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::event::{BadEvent, PAYLOAD_BYTES_MAX};
 use tidemill_domain::outbox::{Headers, NewEvent, Payload};
 
@@ -79,26 +78,22 @@ fn bytes(source: &str) -> Result<Vec<u8>> {
     let text: String = content(source, BASE64_BYTES_MAX)?.split_ascii_whitespace().collect();
     STANDARD.decode(text).map_err(|error| {
         let fix = "use the standard alphabet with padding, as `base64` writes it";
-        Failure::new(Code::BadEvent, "the payload is not base64", fix).because(&error.to_string())
+        Failure::new(Code::BadEvent, "the payload is not base64", fix).because(error)
     })
 }
 
-/// The text itself, or the content of `@FILE` or standard input. Reads one byte more than `most`, to notice content that
-/// is too long.
+/// The text itself, or the content of `@FILE` or standard input.
 fn content(source: &str, most: usize) -> Result<String> {
-    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    let read = match (source, source.strip_prefix('@')) {
-        ("-", _) => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
-        (_, Some(file)) => {
-            std::fs::File::open(file).and_then(|open| open.take(limit).read_to_end(&mut bytes))
-        }
+    let file = match (source, source.strip_prefix('@')) {
+        ("-", _) => "-",
+        // A file can have this name too.
+        (_, Some("-")) => "./-",
+        (_, Some(file)) => file,
         (text, None) => return Ok(text.to_owned()),
     };
-    read.map_err(|error| {
+    let bytes = read_input(Path::new(file), most).map_err(|error| {
         let fix = "name a readable file as @FILE, or use - for standard input";
-        Failure::new(Code::Usage, format!("the payload {source} cannot be read"), fix)
-            .because(&error.to_string())
+        Failure::new(Code::Usage, format!("the payload {source} cannot be read"), fix).because(error)
     })?;
     if bytes.len() > most {
         return Err(BadEvent::PayloadTooLarge { len: bytes.len() }.into());

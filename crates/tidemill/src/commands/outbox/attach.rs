@@ -1,12 +1,7 @@
 //! `outbox attach`, `attached` and `detach`: existing tables that relays publish from.
 
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use clap::Args;
-use serde_json::json;
+use crate::commands::prelude::*;
 use tidemill_api::attached_table;
-use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::attached::{AttachedTable, BadTableName, TableName};
 use tidemill_store::outbox::AttachError;
 
@@ -84,13 +79,13 @@ pub(super) async fn attach(arguments: Attach, context: &Context) -> Result<Exit>
     for warning in &examined.warnings {
         context.note(&format!("warning: {warning}"));
     }
-    let listing = Listing::one("tidemill.outbox_attach/v1").with([
+    let values = [
         ("table", json!(attached.name.to_string())),
         ("topic", json!(attached.topic)),
         ("is_attached", json!(!dry_run)),
         ("statements", json!(statements)),
-    ]);
-    listing.print(context.output())
+    ];
+    Listing::one("tidemill.outbox_attach/v1", values).print(context.output())
 }
 
 pub(super) async fn list(context: &Context) -> Result<Exit> {
@@ -110,8 +105,7 @@ pub(super) async fn detach(arguments: Detach, context: &Context) -> Result<Exit>
     if arguments.drop_indexes {
         store.drop_attached_index(&name).await?;
     }
-    context.note(&format!("{name} is detached; its rows were not changed"));
-    Ok(Exit::Ok)
+    context.done(&format!("{name} is detached; its rows were not changed"))
 }
 
 impl From<BadTableName> for Failure {
@@ -123,12 +117,7 @@ impl From<BadTableName> for Failure {
 
 impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Self {
-        match error {
-            AttachError::Store(error) => error.into(),
-            other => {
-                let why = other.why().unwrap_or_default();
-                Self::new(other.code(), other.to_string(), other.fix()).because(&why)
-            }
-        }
+        let failure = Self::new(error.code(), error.to_string(), error.fix());
+        failure.because(error.why().unwrap_or_default()).because_of(&error)
     }
 }

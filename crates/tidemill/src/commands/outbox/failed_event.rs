@@ -1,13 +1,9 @@
 //! `outbox failed`: lists failed events, or failed rows of an attached table; with an id, shows one event.
 
-use super::event_id;
 use super::operate::failure;
-use crate::context::Context;
-use crate::report::{Failure, Result};
-use clap::Args;
+use crate::commands::prelude::*;
 use tidemill_api::attached_table::FailedRow;
 use tidemill_api::failed_event::{FailedEvent, FailedEventDetail};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::outbox::failed_event::{FailedEventRefusal, StateWord};
 use tidemill_domain::outbox::{EventId, Slot};
@@ -19,7 +15,6 @@ pub(crate) struct Failed {
     /// Show the event with this id and its payload
     #[arg(
         value_name = "EVENT_ID",
-        value_parser = event_id,
         conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "topic", "event_type", "error", "after", "limit", "table"]
     )]
     id: Option<EventId>,
@@ -31,7 +26,7 @@ pub(crate) struct Failed {
     #[command(flatten)]
     of_table: OfTable,
     /// Only events after this id, for the next page
-    #[arg(long, value_name = "ID", value_parser = event_id)]
+    #[arg(long, value_name = "ID")]
     after: Option<EventId>,
     /// Maximum number of events
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -43,7 +38,7 @@ pub(crate) struct Failed {
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filter {
     /// Filter by state: waiting, held, parked or skipped
-    #[arg(long, value_parser = state)]
+    #[arg(long)]
     state: Option<StateWord>,
     /// Filter by slot
     #[arg(long)]
@@ -88,10 +83,6 @@ impl Filter {
         let texts = [aggregate_type, aggregate_id, topic, event_type, error];
         state.is_some() || slot.is_some() || texts.into_iter().any(Option::is_some)
     }
-}
-
-fn state(text: &str) -> Result<StateWord, String> {
-    text.parse::<StateWord>().map_err(|error| error.to_string())
 }
 
 /// Selects rows of an attached table instead of events.

@@ -2,38 +2,31 @@
 //! is recorded in the audit log.
 
 use super::add::{PayloadArguments, header};
-use super::event_id;
 use super::failed_event::{Filter, OfTable, default_states};
+use crate::commands::finish;
 use crate::commands::job::reason;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use clap::{ArgGroup, Args};
-use serde_json::json;
+use crate::commands::prelude::*;
+use clap::ArgGroup;
 use tidemill_api::failed_event::{ChangedEvents, RefusedEvent};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::failed_event::{Edit, FailedEventRefusal, Redirect, Verb};
+use tidemill_store::Store;
 use tidemill_store::outbox::attached::RowOrder;
 use tidemill_store::outbox::attached::failed::Skipped;
 use tidemill_store::outbox::failed_event::{Operation, Selection};
-use tidemill_store::{Store, Tx};
 
-/// Events or rows that one transaction changes.
 const BATCH: u32 = 500;
 
-/// Rows that one query reads.
 const PAGE: u32 = 10_000;
 
-/// Events that are listed one by one.
 const SHOWN_MAX: usize = 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct Many {
     /// Ids of events
-    #[arg(value_name = "EVENT_ID", value_parser = event_id, required_unless_present_any = ["matching", "all"])]
+    #[arg(value_name = "EVENT_ID", required_unless_present_any = ["matching", "all"])]
     ids: Vec<EventId>,
     /// Use all events that `outbox failed` lists with the same flags
     #[arg(long, conflicts_with = "ids")]
@@ -56,7 +49,7 @@ pub(crate) struct Many {
 #[derive(Args, Debug)]
 pub(crate) struct RedirectArguments {
     /// The new topic
-    #[arg(long, value_name = "TOPIC", value_parser = redirection)]
+    #[arg(long, value_name = "TOPIC", value_parser = |text: &str| Redirect::new(text))]
     pub(super) to: Redirect,
     #[command(flatten)]
     pub(super) events: Many,
@@ -69,7 +62,7 @@ const CHANGES: [&str; 5] = ["payload", "payload_base64", "tombstone", "headers",
 #[command(group = ArgGroup::new("change").required(true).multiple(true).args(CHANGES))]
 pub(crate) struct EditArguments {
     /// Ids of events
-    #[arg(value_name = "EVENT_ID", value_parser = event_id, required = true)]
+    #[arg(value_name = "EVENT_ID", required = true)]
     ids: Vec<EventId>,
     #[command(flatten)]
     payload: PayloadArguments,
@@ -133,7 +126,7 @@ impl Order<'_> {
         while let Some(selection) = selections.pop() {
             let mut tx = store.begin().await?;
             let operated = tx.outbox().operate(&selection, &operation).await?;
-            self.end(tx).await?;
+            finish(tx, self.is_dry_run).await?;
             if let (Selection::Matching { filter, .. }, Some(after)) = (selection, operated.next) {
                 selections.push(Selection::Matching { filter, after });
             }
@@ -162,21 +155,12 @@ impl Order<'_> {
             let table = tx.outbox().attached_table(name).await?;
             let ordered =
                 tx.outbox().order_attached(&table, row_order, ids, &context.actor(), self.reason).await?;
-            self.end(tx).await?;
+            finish(tx, self.is_dry_run).await?;
             let batch = ChangedEvents::from(ordered);
             changed.extend(batch.changed);
             refused.extend(batch.refused);
         }
         self.report("row", &changed, &refused, context)
-    }
-
-    async fn end(&self, tx: Tx) -> Result<()> {
-        if self.is_dry_run {
-            tx.rollback().await?;
-        } else {
-            tx.commit().await?;
-        }
-        Ok(())
     }
 
     fn report(
@@ -193,18 +177,18 @@ impl Order<'_> {
         if self.is_dry_run {
             context.note("dry run: nothing was changed");
         }
-        let listing = Listing::one("tidemill.outbox_change/v1").with([
+        let values = [
             ("action", json!(self.verb.as_str())),
             ("changed", json!(changed.len())),
             ("refused", json!(refused.len())),
             ("is_dry_run", json!(self.is_dry_run)),
             ("first", json!(changed.iter().take(SHOWN_MAX).collect::<Vec<_>>())),
-        ]);
-        listing.print(context.output())?;
+        ];
+        Listing::one("tidemill.outbox_change/v1", values).print(context.output())?;
         let Some(first) = refused.first() else { return Ok(Exit::Ok) };
         let what = format!("{} of {} {noun}s were refused", refused.len(), refused.len() + changed.len());
         let why = refused.iter().take(SHOWN_MAX).map(text).collect::<Vec<_>>().join("\n");
-        Err(Failure::new(first.code, what, first.remedy.clone()).because(&why))
+        Err(Failure::new(first.code, what, first.remedy.clone()).because(why))
     }
 }
 
@@ -225,8 +209,4 @@ async fn failed_rows(store: &Store, name: &TableName) -> Result<Vec<EventId>> {
 
 pub(super) fn failure(id: EventId, refusal: FailedEventRefusal) -> Failure {
     Failure::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
-}
-
-fn redirection(text: &str) -> Result<Redirect, String> {
-    Redirect::new(text).map_err(|bad| bad.to_string())
 }

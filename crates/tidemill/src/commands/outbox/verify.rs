@@ -1,15 +1,11 @@
 //! `outbox verify`: compares the published records with the event table.
 
+use crate::commands::prelude::*;
 use crate::commands::relay::sink::{kafka, kafka_options};
 use crate::commands::shutdown::Signals;
 use crate::config::Output;
-use crate::context::Context;
-use crate::output::{Listing, print_object, write_stdout};
-use crate::report::{Failure, Result};
-use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::duration;
 use tidemill_domain::outbox::Verdict;
 use tidemill_domain::words::plural;
@@ -35,13 +31,14 @@ pub(crate) struct Verify {
 }
 
 pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit> {
-    let store = context.store().await?;
-    let mut verifier = verifier(&arguments, store, context)?;
+    let mut verifier = verifier(&arguments, context.store().await?, context)?;
     if arguments.follow {
-        follow(&mut verifier, arguments.every, context).await
-    } else {
-        once(&mut verifier, context).await
+        return follow(&mut verifier, arguments.every, context).await;
     }
+    let verified = verifier.look().await?;
+    no_file_is_missing(&verifier)?;
+    print(&verified, &verifier, context)?;
+    judge(&verified.verdict)
 }
 
 fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verifier> {
@@ -66,13 +63,6 @@ fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verif
     }
 }
 
-async fn once(verifier: &mut Verifier, context: &Context) -> Result<Exit> {
-    let verified = verifier.look().await?;
-    no_file_is_missing(verifier)?;
-    print(&verified, verifier, context)?;
-    judge(&verified.verdict)
-}
-
 async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> Result<Exit> {
     let mut signals = Signals::new()?;
     let mut last = None;
@@ -89,7 +79,7 @@ async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> 
         }
         tokio::select! {
             () = tokio::time::sleep(every) => {}
-            () = signals.next() => return Ok(Exit::Ok),
+            _signal = signals.next() => return Ok(Exit::Ok),
         }
     }
 }
@@ -112,7 +102,9 @@ fn judge(verdict: &Verdict) -> Result<Exit> {
 fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<Exit> {
     let summary = format!("{}\n", verified.verdict);
     match context.output() {
-        output @ (Output::Json | Output::Jsonl) => print_object(&object(verified, verifier), output),
+        Output::Json | Output::Jsonl => {
+            context.print_one("tidemill.outbox_verify/v1", &object(verified, verifier))
+        }
         Output::Csv => {
             context.note(summary.trim_end());
             findings(verified, verifier).print(Output::Csv)
@@ -157,7 +149,6 @@ fn findings(verified: &Verified, verifier: &Verifier) -> Listing {
     listing
 }
 
-/// The whole result, for programs.
 fn object(verified: &Verified, verifier: &Verifier) -> Value {
     let verdict = &verified.verdict;
     let place = |place| verifier.place(place);
@@ -183,7 +174,6 @@ fn object(verified: &Verified, verifier: &Verifier) -> Value {
     let gaps = verdict.gaps.first.iter().map(|(slot, seq)| json!({ "slot": slot, "seq": seq }));
     let excused = verdict.excused;
     json!({
-        "schema": "tidemill.outbox_verify/v1",
         "is_clean": verdict.is_clean(),
         "records": verdict.records,
         "events": verdict.events,
@@ -210,13 +200,4 @@ fn object(verified: &Verified, verifier: &Verifier) -> Value {
             "skipped": excused.skipped,
         },
     })
-}
-
-impl From<VerifyError> for Failure {
-    fn from(error: VerifyError) -> Self {
-        match error {
-            VerifyError::Store(error) => error.into(),
-            error => Self::new(error.code(), error.to_string(), error.fix()).because_of(&error),
-        }
-    }
 }

@@ -1,26 +1,28 @@
-//! `pool import`: imports the tables of an EMR Batch Agent, limits and running batches.
+//! `pool import` and `pool export`: pools and tickets as items of the tables of an EMR Batch Agent.
 
-use super::dynamo::{Item, items};
-use super::limits::Limits;
-use super::registry::Batch;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use serde_json::json;
-use std::io::Read;
+use super::POOLS_MAX;
+use super::dynamo::{Item, items, typed};
+use super::limits::{self, Limits};
+use super::registry::{self, Batch};
+use crate::commands::prelude::*;
+use crate::commands::read_input;
+use crate::config::Output;
+use clap::ValueEnum;
+use serde_json::Value;
+use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 use tidemill_api::pool::PoolRefusal;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::command::Release;
-use tidemill_domain::pool::{Answer, End, ReleaseBy};
+use tidemill_domain::pool::{Answer, End, ReleaseBy, State};
 use tidemill_domain::words::plural;
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, Pools};
-use tidemill_store::Store;
+use tidemill_store::{Store, Tx};
 
 pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit> {
-    let items = items(&read(file)?).map_err(|why| refused(file, &why))?;
+    let text = read_input(file, usize::MAX).map_err(|error| refused(file, error))?;
+    let items = items(&text).map_err(|why| refused(file, why))?;
     let (batches, limits): (Vec<_>, Vec<_>) =
         (1_usize..).zip(items).partition(|(_, item)| Batch::is_one(item));
     let mut limits = all(limits, file, Limits::read)?;
@@ -36,17 +38,7 @@ pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit> {
     Ok(if is_complete { Exit::Ok } else { Exit::NotAdmitted })
 }
 
-fn read(file: &Path) -> Result<Vec<u8>> {
-    let read = if file == Path::new("-") {
-        let mut text = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut text).map(|_| text)
-    } else {
-        std::fs::read(file)
-    };
-    read.map_err(|error| refused(file, &error.to_string()))
-}
-
-fn refused(file: &Path, why: &str) -> Failure {
+fn refused(file: &Path, why: impl Display) -> Failure {
     let what = format!("{} cannot be imported", file.display());
     let fix = "correct it; `tidemill explain TM1210` shows the accepted forms";
     Failure::new(Code::BadPoolImport, what, fix).because(why)
@@ -59,7 +51,7 @@ fn all<T>(
     read: impl Fn(&Item) -> Result<T, String>,
 ) -> Result<Vec<(usize, T)>> {
     let one = |(place, item): (usize, Item)| {
-        let why = |why| refused(file, &format!("item {place}: {why}"));
+        let why = |why| refused(file, format!("item {place}: {why}"));
         read(&item).map(|found| (place, found)).map_err(why)
     };
     items.into_iter().map(one).collect()
@@ -80,7 +72,7 @@ async fn put(
         let settings = limits
             .settings(known.clone(), new)
             .and_then(|settings| settings.check().map(|()| settings).map_err(|bad| bad.to_string()))
-            .map_err(|why| refused(file, &format!("item {place}: {why}")))?;
+            .map_err(|why| refused(file, format!("item {place}: {why}")))?;
         let result = match known {
             None => {
                 PoolRefusal::check(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
@@ -144,4 +136,62 @@ async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Resul
         Release { pool, by: ReleaseBy::Holder(batch.holder), epoch: None, end: End::GaveUp, call: None };
     pools.release(release).await?;
     Ok(Err(why))
+}
+
+/// More tickets of a pool than are kept.
+const TICKETS_MAX: u32 = 1_000_000;
+
+/// A table of the EMR Batch Agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Table {
+    /// Pools
+    Limits,
+    /// Leases, and waiting and recently ended requests
+    Registry,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The table to export
+    #[arg(long, default_value = "limits")]
+    table: Table,
+    /// Only leases, without waiting and ended requests; for the registry
+    #[arg(long)]
+    running: bool,
+}
+
+pub(super) async fn export(export: &Export, context: &Context) -> Result<Exit> {
+    if export.running && export.table == Table::Limits {
+        let fix = "add --table registry, or leave out --running";
+        return Err(Failure::new(Code::Usage, "--running applies only to the registry", fix));
+    }
+    let states: &[State] =
+        if export.running { &[State::Granted, State::Running, State::Suspect] } else { &State::ALL };
+    let mut tx = context.read().await?;
+    let items = match export.table {
+        Table::Limits => {
+            tx.pools().list(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
+        }
+        Table::Registry => tickets(&mut tx, states).await?,
+    };
+    let items: Vec<Value> = items.into_iter().map(typed).collect();
+    let text = match context.output() {
+        // Like the answer of a scan.
+        Output::Json => format!("{:#}\n", json!({ "Count": items.len(), "Items": items })),
+        // Like an export to files, one item per line.
+        Output::Jsonl | Output::Table | Output::Csv => {
+            items.iter().map(|item| format!("{}\n", json!({ "Item": item }))).collect()
+        }
+    };
+    write_stdout(text)
+}
+
+async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for pool in tx.pools().list(POOLS_MAX).await? {
+        let settings = &pool.settings;
+        let tickets = tx.pools().tickets(&settings.name, states, TICKETS_MAX).await?;
+        items.extend(tickets.iter().map(|found| registry::item(found, settings)));
+    }
+    Ok(items)
 }

@@ -1,13 +1,8 @@
 //! `pool list`, `show`, `holders`, `queue`, `events` and `verify`.
 
-use super::{Of, find};
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use serde::Serialize;
-use serde_json::json;
+use super::{Of, POOLS_MAX, find};
+use crate::commands::prelude::*;
 use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::State;
 use tidemill_domain::words::plural;
 
@@ -21,13 +16,6 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit> {
     context.print_page::<Pool, _>("tidemill.pool/v1", empty, records, columns, limit, "")
 }
 
-#[derive(Serialize)]
-struct PoolDetail {
-    #[serde(flatten)]
-    pool: Pool,
-    first_in_queue: Option<String>,
-}
-
 pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let now = tx.now().await?;
@@ -37,7 +25,8 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
     let first_in_queue = first.map(|place| {
         format!("{} for {}: {}", place.holder_name, plural(place.units, "unit", "units"), place.message)
     });
-    let detail = PoolDetail { pool: Pool::from((&record, now)), first_in_queue };
+    let mut detail = json!(Pool::from((&record, now)));
+    detail["first_in_queue"] = json!(first_in_queue);
     context.print_one("tidemill.pool_detail/v1", &detail)
 }
 
@@ -73,9 +62,6 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
     context.print_page::<PoolEvent, _>(schema, empty, &events, "at pool? message holder_name?", limit, "")
 }
 
-/// More pools than anyone has.
-const POOLS_MAX: u32 = 100_000;
-
 /// Replays the logs, and fails if a pool differs from its log.
 pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
@@ -106,5 +92,5 @@ pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit
     }
     let what = format!("{decisions} decisions, {} violations", violations.len());
     let fix = "keep a copy of the database and report this; no other pool is affected";
-    Err(Failure::new(Code::DamagedRow, what, fix).because(&violations.join("\n")))
+    Err(Failure::new(Code::DamagedRow, what, fix).because(violations.join("\n")))
 }

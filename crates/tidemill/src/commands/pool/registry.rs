@@ -7,7 +7,6 @@ use tidemill_domain::pool::{Holder, Settings, State};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 
-/// A batch that may hold connections.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Batch {
     pub(super) external_id: i64,
@@ -15,12 +14,10 @@ pub(super) struct Batch {
     pub(super) table: String,
     pub(super) parallel: u32,
     pub(super) status: String,
-    /// The `ttl` of the item.
     pub(super) kept_until: Option<Timestamp>,
 }
 
 impl Batch {
-    /// Whether an item is of this table.
     pub(super) fn is_one(item: &Item) -> bool {
         item.contains_key("dag_run_id")
     }

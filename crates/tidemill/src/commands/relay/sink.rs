@@ -1,20 +1,17 @@
 //! The sink that the configuration names.
 
-use crate::config::{self, KafkaMechanism, KafkaSecurity, Secret, Settings};
-use crate::report::Failure;
+use crate::config::{self, KafkaSecurity, Secret, Settings};
+use crate::report::Result;
 use std::sync::Arc;
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::{Publisher, SinkOptions, sink};
 use tidemill_kafka::{
-    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Sasl, Security, Tls, Topics, TransactionalPublisher,
+    KafkaError, KafkaOptions, KafkaPublisher, Sasl, Security, Tls, Topics, TransactionalPublisher,
     delivery_timeout,
 };
 
 /// None if no sink is configured.
-pub(super) fn open(
-    settings: &Settings,
-    clock: Arc<SystemClock>,
-) -> Result<Option<Arc<dyn Publisher>>, Failure> {
+pub(super) fn open(settings: &Settings, clock: Arc<SystemClock>) -> Result<Option<Arc<dyn Publisher>>> {
     let Some(name) = &settings.outbox.sink else { return Ok(None) };
     if let Some(given) = kafka(name) {
         let options = kafka_options(settings, given)?;
@@ -29,7 +26,7 @@ pub(super) fn open(
 }
 
 /// Checks that a file can be written. It does not contact Kafka: relays wait for brokers.
-pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
+pub(super) fn check(settings: &Settings) -> Result<()> {
     match &settings.outbox.sink {
         Some(name) if kafka(name).is_none() => Ok(sink::check(name)?),
         _ => Ok(()),
@@ -73,13 +70,10 @@ fn security(kafka: &config::Kafka) -> Result<Security, KafkaError> {
         key: kafka.ssl_key.clone(),
         key_password: secret(&kafka.ssl_key_password),
     });
-    let mechanism = match kafka.sasl_mechanism {
-        KafkaMechanism::Plain => Mechanism::Plain,
-        KafkaMechanism::ScramSha256 => Mechanism::ScramSha256,
-        KafkaMechanism::ScramSha512 => Mechanism::ScramSha512,
-    };
     let sasl = match (wants_sasl, &kafka.sasl_username, secret(&kafka.sasl_password)) {
-        (true, Some(user), Some(password)) => Some(Sasl { mechanism, user: user.clone(), password }),
+        (true, Some(user), Some(password)) => {
+            Some(Sasl { mechanism: kafka.sasl_mechanism, user: user.clone(), password })
+        }
         (false, None, None) => None,
         (true, ..) => {
             let what = "outbox.kafka.security requires SASL, but outbox.kafka.sasl_username or sasl_password is missing";

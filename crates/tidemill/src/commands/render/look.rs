@@ -1,12 +1,8 @@
 //! `render list`, `show` and `workers`.
 
 use super::{render_id, submit, unknown};
-use crate::context::Context;
-use crate::output::write_stdout;
-use crate::report::{Failure, Result};
-use clap::Args;
+use crate::commands::prelude::*;
 use tidemill_api::render::{Render, RenderDetail, RenderWorker};
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::RenderFilter;
@@ -51,17 +47,14 @@ fn status(text: &str) -> Result<Status, String> {
 }
 
 pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit> {
-    let filter = RenderFilter {
-        status: arguments.status,
-        composition: arguments.composition,
-        worker: arguments.worker,
-        date: arguments.date.as_deref().map(submit::date).transpose()?,
-    };
+    let List { status, composition, worker, date, before, limit } = arguments;
+    let date = date.as_deref().map(submit::date).transpose()?;
+    let filter = RenderFilter { status, composition, worker, date };
     let mut tx = context.read().await?;
-    let renders = tx.renders().list(&filter, arguments.before, arguments.limit + 1).await?;
+    let renders = tx.renders().list(&filter, before, limit + 1).await?;
     let columns = "id status phase? progress? composition priority?? worker? attempts?? created_at error_code output_path??";
     let (schema, empty) = ("tidemill.render/v1", "No renders match.");
-    context.print_page::<Render, _>(schema, empty, &renders, columns, arguments.limit, "--before")
+    context.print_page::<Render, _>(schema, empty, &renders, columns, limit, "--before")
 }
 
 pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit> {

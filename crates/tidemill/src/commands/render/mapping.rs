@@ -1,21 +1,16 @@
-//! `render mapping`: which layer of a template shows which field.
+//! `render mapping`: which layer of a template shows which field. `render profile`: the template of a composition, and the
+//! requirements for its output file.
 
-use super::file::{FileFormat, read_table};
-use super::finish;
-use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, Result};
-use clap::Subcommand;
-use serde_json::json;
+use super::{FileFormat, finish_import, read_table};
+use crate::commands::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use tidemill_declare::render::{read_mapping, write_mapping};
-use tidemill_domain::code::{Code, Exit};
+use tidemill_declare::render::{read_mapping, read_profiles, write_mapping, write_profiles};
 use tidemill_domain::nearest::did_you_mean;
+use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::words::plural;
 
-/// Field mappings: which layer shows which field
 #[derive(Subcommand, Debug)]
 pub(crate) enum MappingCommand {
     /// Import mappings from a file; existing mappings of the same fields are replaced
@@ -66,7 +61,12 @@ pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Ex
             let rows = context.read().await?.renders().field_mappings(composition.as_deref()).await?;
             write_stdout(write_mapping(&rows, format.into()))
         }
-        MappingCommand::List { composition } => list(composition.as_deref(), context).await,
+        MappingCommand::List { composition } => {
+            let rows = context.read().await?.renders().field_mappings(composition.as_deref()).await?;
+            let columns =
+                "composition field_name kind layer_name layer_composition?? property? source? optional?";
+            context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "No mappings.", rows, columns)
+        }
         MappingCommand::Delete { composition, field } => {
             delete(&composition, field.as_deref(), context).await
         }
@@ -86,13 +86,8 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
     let columns = &["composition", "added", "changed", "unchanged", "removed"];
     let mut listing = Listing::new("tidemill.render_mapping_import/v1", columns, "Nothing to import.");
     for composition in compositions {
-        let known: BTreeMap<String, MappingRow> = tx
-            .renders()
-            .field_mappings(Some(composition))
-            .await?
-            .into_iter()
-            .map(|row| (row.field_name.clone(), row))
-            .collect();
+        let known = tx.renders().field_mappings(Some(composition)).await?.into_iter();
+        let known: BTreeMap<_, _> = known.map(|row| (row.field_name.clone(), row)).collect();
         let new: Vec<&MappingRow> = rows.iter().filter(|row| row.composition == composition).collect();
         let count = |is_it: &dyn Fn(&MappingRow) -> bool| new.iter().filter(|row| is_it(row)).count();
         let gone: Vec<&String> = match how.replace {
@@ -111,28 +106,104 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
         }
     }
     tx.renders().save_field_mappings(rows, &actor).await?;
-    finish(tx, how.dry_run, context).await?;
+    finish_import(tx, how.dry_run, context).await?;
     listing.print(context.output())
-}
-
-async fn list(composition: Option<&str>, context: &Context) -> Result<Exit> {
-    let rows = context.read().await?.renders().field_mappings(composition).await?;
-    let columns = "composition field_name kind layer_name layer_composition?? property? source? optional?";
-    context.print_list::<MappingRow, _>("tidemill.render_mapping/v1", "No mappings.", rows, columns)
 }
 
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
     if count == 0 {
-        let known: Vec<_> =
-            tx.renders().field_mappings(None).await?.into_iter().map(|row| row.composition).collect();
-        let what = format!("the composition {composition:?} has no such mapping");
-        let fix = format!("{}see `tidemill render mapping list`", did_you_mean(composition, &known));
-        return Err(Failure::new(Code::UnknownComposition, what, fix));
+        let known = tx.renders().field_mappings(None).await?.into_iter().map(|row| row.composition);
+        return Err(has_none(composition, known.collect(), "such mapping", "mapping"));
     }
     tx.commit().await?;
     let mappings = plural(count, "mapping", "mappings");
-    context.note(&format!("deleted {mappings} of the composition {composition:?}"));
-    Ok(Exit::Ok)
+    context.done(&format!("deleted {mappings} of the composition {composition:?}"))
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ProfileCommand {
+    /// Import profiles from a file; existing profiles of the same compositions are replaced
+    Import {
+        /// CSV or YAML file; - for standard input
+        file: PathBuf,
+        /// Format of the file. Default: by its name
+        #[arg(long)]
+        format: Option<FileFormat>,
+        /// Show what would change, without changing it
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Print profiles in a format that can be imported
+    Export {
+        /// Only the profile of this composition
+        #[arg(long, value_name = "NAME")]
+        composition: Option<String>,
+        /// Output format
+        #[arg(long, default_value = "csv")]
+        format: FileFormat,
+    },
+    /// List profiles by composition
+    List,
+    /// Delete a profile
+    Delete {
+        /// Name of the composition
+        composition: String,
+    },
+}
+
+pub(super) async fn run_profile(command: ProfileCommand, context: &Context) -> Result<Exit> {
+    match command {
+        ProfileCommand::Import { file, format, dry_run } => {
+            let profiles = read_table(&file, format, Code::BadProfile, read_profiles)?;
+            import_profiles(&profiles, dry_run, context).await
+        }
+        ProfileCommand::Export { composition, format } => {
+            let mut profiles = context.read().await?.renders().profiles().await?;
+            profiles.retain(|profile| composition.as_ref().is_none_or(|name| *name == profile.composition));
+            write_stdout(write_profiles(&profiles, format.into()))
+        }
+        ProfileCommand::List => {
+            let profiles = context.read().await?.renders().profiles().await?;
+            let columns = "composition template width height rate duration? extension? output_module?";
+            let (schema, empty) = ("tidemill.render_profile/v1", "No profiles.");
+            context.print_list::<Profile, _>(schema, empty, profiles, columns)
+        }
+        ProfileCommand::Delete { composition } => delete_profile(&composition, context).await,
+    }
+}
+
+/// Imports all profiles or none.
+async fn import_profiles(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit> {
+    let mut tx = context.begin().await?;
+    let columns = &["composition", "result"];
+    let mut listing = Listing::new("tidemill.render_profile_import/v1", columns, "Nothing to import.");
+    for profile in profiles {
+        let result = match tx.renders().profile(&profile.composition).await? {
+            None => "added",
+            Some(known) if known == *profile => "unchanged",
+            Some(_) => "changed",
+        };
+        listing.push(vec![json!(profile.composition), json!(result)]);
+    }
+    tx.renders().save_profiles(profiles, &context.actor()).await?;
+    finish_import(tx, is_dry, context).await?;
+    listing.print(context.output())
+}
+
+async fn delete_profile(composition: &str, context: &Context) -> Result<Exit> {
+    let mut tx = context.begin().await?;
+    if !tx.renders().delete_profile(composition, &context.actor()).await? {
+        let known = tx.renders().profiles().await?.into_iter().map(|profile| profile.composition);
+        return Err(has_none(composition, known.collect(), "profile", "profile"));
+    }
+    tx.commit().await?;
+    context.done(&format!("deleted the profile of {composition:?}"))
+}
+
+fn has_none(composition: &str, known: Vec<String>, what: &str, noun: &str) -> Failure {
+    let what = format!("the composition {composition:?} has no {what}");
+    let fix = format!("{}see `tidemill render {noun} list`", did_you_mean(composition, &known));
+    Failure::new(Code::UnknownComposition, what, fix)
 }

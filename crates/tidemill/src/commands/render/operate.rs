@@ -1,19 +1,15 @@
 //! `render cancel`, `retry`, `recover`, `poll` and `reseal`.
 
 use super::{Setup, render_id, unknown};
+use crate::commands::finish;
 use crate::commands::job::reason;
-use crate::context::Context;
-use crate::output::Listing;
-use crate::report::{Failure, Result};
-use clap::Args;
-use serde_json::{Value, json};
-use tidemill_domain::code::{Code, Exit};
+use crate::commands::prelude::*;
+use serde_json::Value;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{RENDER_WAITING, RenderChanged};
 use tidemill_store::url::Dialect;
 use tidemill_store::{StoreError, Tx};
 
-/// Renders per transaction.
 const BATCH: u32 = 100;
 
 #[derive(Args, Debug)]
@@ -105,11 +101,7 @@ async fn order(
     for id in run.ids.iter().copied() {
         let mut tx = store.begin().await?;
         let ordered = give(&mut tx, id).await?;
-        if run.is_dry {
-            tx.rollback().await?;
-        } else {
-            tx.commit().await?;
-        }
+        finish(tx, run.is_dry).await?;
         let (change, refusal) = match ordered {
             RenderChanged::Done { from, record } => (Some((from, record.render.status)), None),
             RenderChanged::Refused(refusal) => {
@@ -134,7 +126,7 @@ async fn order(
             listing.print(context.output())?;
             let first = refusals.remove(0);
             let what = format!("{count} of {} renders were refused", run.ids.len());
-            return Err(Failure::new(first.code(), what, first.fix()).because(&first.summary()));
+            return Err(Failure::new(first.code, what, first.fix.clone()).because(first.summary()));
         }
     }
     listing.print(context.output())
@@ -146,13 +138,12 @@ pub(super) async fn poll(context: &Context) -> Result<Exit> {
     tx.wake(RENDER_WAITING);
     tx.commit().await?;
     let has_wakeups = store.dialect() == Dialect::Postgres && !store.is_behind_transaction_pooler();
-    context.note(match has_wakeups {
+    context.done(match has_wakeups {
         true => "workers look for renders now",
         false => {
             "this database has no wake-ups between processes: workers find the renders at their next poll"
         }
-    });
-    Ok(Exit::Ok)
+    })
 }
 
 pub(super) async fn reseal(context: &Context) -> Result<Exit> {
@@ -172,6 +163,6 @@ pub(super) async fn reseal(context: &Context) -> Result<Exit> {
             None => break,
         }
     }
-    let listing = Listing::one("tidemill.render_reseal/v1").with([("resealed", json!(count))]);
+    let listing = Listing::one("tidemill.render_reseal/v1", [("resealed", json!(count))]);
     listing.print(context.output())
 }

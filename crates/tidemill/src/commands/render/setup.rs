@@ -1,9 +1,8 @@
 //! The render settings, parsed and checked. All problems are reported at once.
 
+use crate::commands::prelude::*;
 use crate::config::Render;
-use crate::report::Failure;
 use std::fmt::Display;
-use tidemill_domain::code::Code;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
@@ -11,6 +10,7 @@ use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy};
 use tidemill_domain::schedule::Zone;
 use tidemill_engine::render::Places;
+use tidemill_nexrender::{Mount, Place, StorageOptions};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -19,13 +19,11 @@ pub(crate) struct Setup {
     pub(crate) output: LocalPath,
     /// Where nodes write files, as a path of this host.
     pub(crate) staging: LocalPath,
-    /// All places, as paths of the nodes and of this host.
     pub(crate) places: Places,
     pub(crate) allow: AllowList,
     pub(crate) policy: Policy,
     pub(crate) clocks: Clocks,
     pub(crate) polling: Polling,
-    /// The zone of broadcast dates.
     pub(crate) zone: Zone,
     pub(crate) tags: Option<String>,
 }
@@ -49,14 +47,14 @@ impl Faults {
             [one] => Failure::new(Code::BadRenderSettings, one.clone(), fix),
             many => {
                 let what = format!("{} render settings are wrong", many.len());
-                Failure::new(Code::BadRenderSettings, what, fix).because(&many.join("\n"))
+                Failure::new(Code::BadRenderSettings, what, fix).because(many.join("\n"))
             }
         }
     }
 }
 
 impl Setup {
-    pub(crate) fn read(settings: &Render) -> Result<Self, Failure> {
+    pub(crate) fn read(settings: &Render) -> Result<Self> {
         let mut faults = Faults::default();
         let folders = folders(settings, &mut faults);
         let places = folders.as_ref().and_then(|folders| places(settings, folders, &mut faults));
@@ -68,31 +66,18 @@ impl Setup {
         else {
             return Err(faults.failure());
         };
-        Ok(Self {
-            mount: folders.mount,
-            output: folders.output,
-            staging: folders.staging,
-            places,
-            allow,
-            policy,
-            clocks: Clocks {
-                queue_timeout: settings.queue_timeout,
-                stall_timeout: settings.stall_timeout,
-                max_render_time: settings.max_render_time,
-                ..Clocks::default()
-            },
-            polling: Polling {
-                default: settings.poll_interval,
-                idle: settings.poll_interval_idle,
-                ..Polling::default()
-            },
-            zone,
-            tags: settings.tags.clone(),
-        })
+        let Render {
+            queue_timeout, stall_timeout, max_render_time, poll_interval, poll_interval_idle, ..
+        } = *settings;
+        let clocks = Clocks { queue_timeout, stall_timeout, max_render_time, ..Clocks::default() };
+        let polling = Polling { default: poll_interval, idle: poll_interval_idle, ..Polling::default() };
+        let Folders { mount, output, staging, .. } = folders;
+        let tags = settings.tags.clone();
+        Ok(Self { mount, output, staging, places, allow, policy, clocks, polling, zone, tags })
     }
 
     /// Checks that nodes can write to the staging folder. Windows would take `/mnt/nas` for a folder of its own disk.
-    pub(crate) fn check_nodes(&self) -> Result<(), Failure> {
+    pub(crate) fn check_nodes(&self) -> Result<()> {
         let windows = self.allow.template_folders.iter().find(|folder| folder.is_of_windows());
         let Some(folder) = windows.filter(|_| !self.places.staging.is_of_windows()) else { return Ok(()) };
         let mut faults = Faults::default();
@@ -105,8 +90,22 @@ impl Setup {
         Err(faults.failure())
     }
 
-    /// Only the allow list.
-    pub(crate) fn allow(settings: &Render) -> Result<AllowList, Failure> {
+    /// The NAS: where nodes write files, and where files are published.
+    pub(crate) fn storage(&self, settings: &Render) -> StorageOptions {
+        let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&self.mount)) {
+            (true, true) => Mount::At(self.mount.clone()),
+            _ => Mount::Local,
+        };
+        // With a sentinel file, that file alone proves that the NAS is mounted.
+        let (staging, output) = match &settings.mount_sentinel {
+            Some(name) => (Mount::Local, Mount::Sentinel(name.clone())),
+            None => (at(&self.staging), at(&self.output)),
+        };
+        let staging = Place { folder: self.staging.clone(), mount: staging };
+        StorageOptions::new(staging, Place { folder: self.output.clone(), mount: output })
+    }
+
+    pub(crate) fn allow(settings: &Render) -> Result<AllowList> {
         let mut faults = Faults::default();
         let allow = allow(settings, &mut faults);
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
@@ -117,14 +116,12 @@ impl Setup {
         folders(settings, &mut Faults::default()).map(|folders| folders.posters)
     }
 
-    /// Only the retry policy.
-    pub(crate) fn policy(settings: &Render) -> Result<Policy, Failure> {
+    pub(crate) fn policy(settings: &Render) -> Result<Policy> {
         let mut faults = Faults::default();
         policy(settings, &mut faults).ok_or_else(|| faults.failure())
     }
 }
 
-/// Paths of this host.
 struct Folders {
     mount: LocalPath,
     output: LocalPath,
@@ -218,12 +215,12 @@ fn list(text: &str, separator: char) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::config::{Sources, load};
     use std::time::Duration;
 
-    pub(in super::super) fn settings(values: &[(&'static str, &str)]) -> Render {
+    fn settings(values: &[(&'static str, &str)]) -> Render {
         let sources = Sources {
             flags: values.iter().map(|(path, text)| (*path, "--test", (*text).to_owned())).collect(),
             environment: Vec::new(),
@@ -310,5 +307,24 @@ pub(super) mod tests {
         let unmapped = wrong(&[("render.mount", "/mnt/nas"), ("render.paths", "D:\\output=/mnt/render01")]);
         assert!(unmapped.contains("render.staging_folder: no line of the path map"), "{unmapped}");
         assert!(wrong(&[("render.mount", "/a"), ("render.paths", "D:\\=/a;d:\\=/b")]).contains("twice"));
+    }
+
+    fn mounts(values: &[(&'static str, &str)]) -> (Mount, Mount) {
+        let settings = settings(values);
+        let options = Setup::read(&settings).unwrap().storage(&settings);
+        (options.staging.mount, options.output.mount)
+    }
+
+    #[test]
+    fn a_nas_is_known_by_its_mount_or_by_a_file_and_never_needs_both() {
+        let mount = ("render.mount", "/mnt/nas");
+        let at = Mount::At(LocalPath::parse("/mnt/nas").unwrap());
+        let sentinel = Mount::Sentinel("this-is-the-nas".to_owned());
+
+        assert_eq!(mounts(&[mount]), (at.clone(), at.clone()));
+        assert_eq!(mounts(&[mount, ("render.staging_folder", "/srv/staging")]), (Mount::Local, at));
+        assert_eq!(mounts(&[mount, ("render.mount_check", "false")]), (Mount::Local, Mount::Local));
+        let by_file = mounts(&[mount, ("render.mount_sentinel", "this-is-the-nas")]);
+        assert_eq!(by_file, (Mount::Local, sentinel));
     }
 }

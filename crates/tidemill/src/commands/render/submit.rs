@@ -1,17 +1,18 @@
-//! `render submit`: orders a render. Problems are reported before a worker sees it.
+//! `render submit` orders a render. `render plan` only prints the job that nexrender would get. Both report all problems.
 
-use super::Setup;
-use super::file::read_data;
-use crate::context::Context;
-use crate::report::{Failure, Result};
-use clap::Args;
-use serde_json::json;
+use super::{FileFormat, Setup, read_data, read_table, render_id};
+use crate::commands::finish;
+use crate::commands::prelude::*;
 use std::path::PathBuf;
-use tidemill_domain::code::Exit;
-use tidemill_domain::render::BroadcastDate;
+use tidemill_declare::render::{read_mapping, read_profiles};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::document::{Ingredients, build};
+use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::output::BadBroadcastDate;
-use tidemill_domain::time::Timestamp;
-use tidemill_engine::render::Material;
+use tidemill_domain::render::{BroadcastDate, Profile, RenderId, Uid};
+use tidemill_domain::time::{Clock, Timestamp};
+use tidemill_engine::SystemClock;
+use tidemill_engine::render::{BadMaterial, Material};
 use tidemill_store::render::{NewRender, Submitted};
 
 #[derive(Args, Debug)]
@@ -47,21 +48,14 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let material = Material::read(&mut tx, &text, arguments.composition.as_deref()).await?;
     material.check(allow.as_ref())?;
-    let order = NewRender {
-        composition: Some(material.profile.composition.clone()),
-        data: material.data,
-        cue_item: arguments.cue_item,
-        priority: arguments.priority,
-        deadline: arguments.deadline,
-        broadcast_date,
-    };
+    let (data, composition) = (material.data, Some(material.profile.composition.clone()));
+    let Submit { cue_item, priority, deadline, .. } = arguments;
+    let order = NewRender { composition, data, cue_item, priority, deadline, broadcast_date };
     let submitted = tx.renders().submit(&order, &context.actor()).await?;
+    finish(tx, arguments.dry_run).await?;
     if arguments.dry_run {
-        tx.rollback().await?;
-        context.note("dry run: the order is valid, nothing was ordered");
-        return Ok(Exit::Ok);
+        return context.done("dry run: the order is valid, nothing was ordered");
     }
-    tx.commit().await?;
     let is_new = matches!(submitted, Submitted::New(_));
     let (render, composition) = (submitted.id().get(), material.profile.composition);
     let fields = json!({ "render": render, "composition": composition, "is_new": is_new });
@@ -75,4 +69,78 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
 pub(super) fn date(text: &str) -> Result<BroadcastDate> {
     text.parse()
         .map_err(|bad: BadBroadcastDate| Failure::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    /// JSON file with the data (gfx_data); - for standard input
+    file: PathBuf,
+    /// Composition, if the data does not name it
+    #[arg(long, value_name = "NAME")]
+    composition: Option<String>,
+    /// Broadcast date, such as 2026-11-15. Default: today
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+    /// Id of the render in the job
+    #[arg(long, value_name = "RENDER", value_parser = render_id, default_value = "1")]
+    id: RenderId,
+    /// File of profiles, instead of those in the database
+    #[arg(long, value_name = "FILE", requires = "mapping")]
+    profiles: Option<PathBuf>,
+    /// File of field mappings, instead of those in the database
+    #[arg(long, value_name = "FILE", requires = "profiles")]
+    mapping: Option<PathBuf>,
+    /// Format of these files, if their names do not tell
+    #[arg(long)]
+    format: Option<FileFormat>,
+}
+
+pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
+    let text = read_data(&arguments.file)?;
+    let given_date = arguments.date.as_deref().map(date).transpose()?;
+    let setup = Setup::read(&context.settings().render)?;
+    let material = material(arguments, &text, context).await?;
+    let uid = Uid::new(arguments.id, Epoch::new(1));
+    let extension = &material.profile.extension;
+    let bad_place = |trouble: tidemill_domain::render::Trouble| {
+        Failure::new(trouble.code, trouble.message, "correct render.paths or render.staging_folder")
+    };
+    let staged = setup.places.staged(uid, extension).map_err(bad_place)?;
+    let document = build(Ingredients {
+        uid,
+        gfx: &material.gfx,
+        mapping: &material.mapping,
+        profile: &material.profile,
+        staging: &staged.node,
+        allow: &setup.allow,
+        priority: 0,
+        tags: setup.tags.as_deref(),
+    })
+    .map_err(BadMaterial::from)?;
+    let today = || BroadcastDate::of(SystemClock::new().now(), &setup.zone);
+    let date = given_date.or_else(today).ok_or_else(|| {
+        Failure::new(Code::BadBroadcastDate, "today has no date in render.zone", "add --date")
+    })?;
+    let output = setup.places.output(uid, &material.profile.composition, extension, date);
+    let published = setup.places.published(&output).map_err(bad_place)?;
+    write_stdout(format!("{document:#}\n"))?;
+    context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
+    context.note(&format!("it is published as {published}"));
+    if let Err(failure) = setup.check_nodes() {
+        context.note(&format!("a worker would not start: {}", failure.summary()));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Material> {
+    let composition = arguments.composition.as_deref();
+    if let (Some(profiles), Some(mapping)) = (&arguments.profiles, &arguments.mapping) {
+        let profiles: Vec<Profile> = read_table(profiles, arguments.format, Code::BadProfile, read_profiles)?;
+        let rows: Vec<MappingRow> =
+            read_table(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
+        return Ok(Material::of_files(text, composition, &profiles, &rows)?);
+    }
+    let mut tx = context.read().await?;
+    let material = Material::read(&mut tx, text, composition).await?;
+    Ok(material)
 }

@@ -1,31 +1,24 @@
 //! `render worker`: renders until it is stopped. A server with `render.url` runs such a worker too.
 
 use super::Setup;
-use crate::commands::shutdown::{self, Signals};
+use crate::commands::prelude::*;
+use crate::commands::shutdown::{Signals, until_stopped, with_process};
 use crate::commands::{Flag, given};
-use crate::config::Render;
-use crate::context::Context;
-use crate::report::Failure;
 use crate::telemetry;
-use clap::Args;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::PoolName;
-use tidemill_domain::render::LocalPath;
 use tidemill_domain::time::Clock;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Backends, Licence, Worker, WorkerOptions};
-use tidemill_engine::{EngineError, Process, SystemClock, reaper};
-use tidemill_nexrender::{
-    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasStorage, NexrenderFarm, Place, StorageOptions,
-};
+use tidemill_engine::{Process, SystemClock};
+use tidemill_nexrender::{FarmOptions, FfmpegInspector, InspectorOptions, NasStorage, NexrenderFarm};
 use tidemill_server::health::WorkerHealth;
 use tidemill_store::Store;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArguments {
@@ -67,7 +60,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(15);
 /// How long the whole worker may take to stop.
 const GRACE: Duration = Duration::from_secs(22);
 
-pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
     let started = clock.monotonic();
@@ -79,68 +72,51 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
         Some(address) => Some(WorkerHealth::listen(address).await?),
         None => None,
     };
-    let store = context.store().await?;
-    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
-    let reaping = tokio::spawn(reaper::run(process.clone()));
-    let pools = Pools::start(store.clone(), context.pool_options());
-    let farm = setup.backends.farm.name();
-    let worker = setup.worker(context, &store, clock.clone(), &process, &pools);
-    let health = listener.map(|listener| {
-        let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
-        context.note(&format!("health checks: http://{address}/health"));
-        // This address has no authentication, so metrics are served only on loopback.
-        let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
-        let metrics = if is_local { telemetry::start_metrics() } else { None };
-        let health = WorkerHealth { worker: worker.clone(), process: process.id(), clock, started, metrics };
-        tokio::spawn(health.answer(listener))
-    });
-    context.note(&format!(
-        "rendering with {farm}; stop with a signal, other workers take over what is rendering"
-    ));
-    let ended = render(worker, &process, &mut signals).await;
-    reaping.abort();
-    if let Some(health) = health {
-        health.abort();
-    }
-    shutdown::stop(&process).await;
-    ended.map(|()| Exit::Ok)
-}
-
-/// Renders until a signal, then finishes what is being published. A second signal stops at once; the leases then
-/// expire.
-async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
-    let (stop, stopping) = watch::channel(false);
-    let mut rendering: JoinHandle<()> = tokio::spawn(async move { worker.run(stopping).await });
-    let was_signalled = tokio::select! {
-        ended = &mut rendering => {
-            let ended = ended.map_or_else(|error| error.to_string(), |()| "one of its loops ended".to_owned());
-            let what = "the render worker stopped unexpectedly";
-            return Err(Failure::new(Code::Unexpected, what, "see its log and start it again").because(&ended));
+    with_process(context, clock.clone(), async |store, process| {
+        let pools = Pools::start(store.clone(), context.pool_options());
+        let farm = setup.backends.farm.name();
+        let worker = setup.worker(context, store, clock.clone(), process, &pools);
+        let mut health = JoinSet::new();
+        if let Some(listener) = listener {
+            let address = listener.local_addr();
+            let shown = address.as_ref().map_or_else(|_| "?".to_owned(), ToString::to_string);
+            context.note(&format!("health checks: http://{shown}/health"));
+            // This address has no authentication, so metrics are served only on loopback.
+            let is_local = address.is_ok_and(|address| address.ip().is_loopback());
+            let metrics = if is_local { telemetry::start_metrics() } else { None };
+            let (worker, process) = (worker.clone(), process.id());
+            health.spawn(WorkerHealth { worker, process, clock, started, metrics }.answer(listener));
         }
-        () = signals.next() => true,
-        // A supervisor restarts it as a new process.
-        _ended = process.ended() => false,
-    };
-    stop.send_replace(true);
-    tokio::select! {
-        _drained = tokio::time::timeout(GRACE, &mut rendering) => {}
-        () = signals.next() => {}
-    }
-    rendering.abort();
-    if was_signalled { Ok(()) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+        context.note(&format!(
+            "rendering with {farm}; stop with a signal, other workers take over what is rendering"
+        ));
+        // What is being published is finished after a signal. If that takes too long, the leases expire.
+        let (stop, stopping) = watch::channel(false);
+        let rendering = tokio::spawn(async move { worker.run(stopping).await });
+        match until_stopped(rendering, &stop, GRACE, process, &mut signals).await? {
+            Some(ended) if !*stop.borrow() => {
+                let ended =
+                    ended.map_or_else(|error| error.to_string(), |()| "one of its loops ended".into());
+                let what = "the render worker stopped unexpectedly";
+                Err(Failure::new(Code::Unexpected, what, "see its log and start it again").because(ended))
+            }
+            _ => Ok(Exit::Ok),
+        }
+    })
+    .await
 }
 
 /// A configured worker that is not running yet.
 #[derive(Debug)]
 pub(crate) struct WorkerSetup {
-    setup: Setup,
-    backends: Backends,
+    pub(crate) setup: Setup,
+    pub(crate) backends: Backends,
     pool: Option<(PoolName, NonZeroU32)>,
 }
 
 impl WorkerSetup {
     /// None when `render.url` is not set.
-    pub(crate) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>> {
         let settings = &context.settings().render;
         let Some(url) = &settings.url else { return Ok(None) };
         let setup = Setup::read(settings)?;
@@ -159,7 +135,7 @@ impl WorkerSetup {
             ffmpeg: settings.ffmpeg.clone().into(),
             ..InspectorOptions::default()
         });
-        let storage = NasStorage::new(storage(&setup, settings), clock);
+        let storage = NasStorage::new(setup.storage(settings), clock);
         let backends =
             Backends { farm: Arc::new(farm), inspector: Arc::new(inspector), storage: Arc::new(storage) };
         let pool = settings.pool.as_deref().map(|name| pool(name, settings.pool_units)).transpose()?;
@@ -194,61 +170,12 @@ impl WorkerSetup {
         };
         Worker::new(store.clone(), clock, self.backends, options)
     }
-
-    /// Where renders are published, as a path of this host.
-    pub(crate) fn output(&self) -> &LocalPath {
-        &self.setup.output
-    }
-
-    pub(crate) fn backends(&self) -> &Backends {
-        &self.backends
-    }
 }
 
-/// The NAS: where nodes write files, and where files are published.
-fn storage(setup: &Setup, settings: &Render) -> StorageOptions {
-    let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
-        (true, true) => Mount::At(setup.mount.clone()),
-        _ => Mount::Local,
-    };
-    // With a sentinel file, that file alone proves that the NAS is mounted.
-    let (staging, output) = match &settings.mount_sentinel {
-        Some(name) => (Mount::Local, Mount::Sentinel(name.clone())),
-        None => (at(&setup.staging), at(&setup.output)),
-    };
-    let staging = Place { folder: setup.staging.clone(), mount: staging };
-    StorageOptions::new(staging, Place { folder: setup.output.clone(), mount: output })
-}
-
-fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {
+fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32)> {
     let name: PoolName = name.parse().map_err(|bad| {
         let what = format!("render.pool: {bad}");
         Failure::new(Code::BadRenderSettings, what, "use a pool of `tidemill pool list`")
     })?;
     Ok((name, NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::setup::tests::settings;
-    use super::*;
-
-    fn mounts(values: &[(&'static str, &str)]) -> (Mount, Mount) {
-        let settings = settings(values);
-        let options = storage(&Setup::read(&settings).unwrap(), &settings);
-        (options.staging.mount, options.output.mount)
-    }
-
-    #[test]
-    fn a_nas_is_known_by_its_mount_or_by_a_file_and_never_needs_both() {
-        let mount = ("render.mount", "/mnt/nas");
-        let at = Mount::At(LocalPath::parse("/mnt/nas").unwrap());
-        let sentinel = Mount::Sentinel("this-is-the-nas".to_owned());
-
-        assert_eq!(mounts(&[mount]), (at.clone(), at.clone()));
-        assert_eq!(mounts(&[mount, ("render.staging_folder", "/srv/staging")]), (Mount::Local, at));
-        assert_eq!(mounts(&[mount, ("render.mount_check", "false")]), (Mount::Local, Mount::Local));
-        let by_file = mounts(&[mount, ("render.mount_sentinel", "this-is-the-nas")]);
-        assert_eq!(by_file, (Mount::Local, sentinel));
-    }
 }

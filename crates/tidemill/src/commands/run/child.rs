@@ -4,36 +4,33 @@
 //! the terminal away from it, so there it stays in our group and gets Ctrl-C directly.
 
 use super::request::Request;
-use crate::report::Failure;
+use crate::commands::prelude::*;
+use crate::commands::shutdown::Signals;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stdin};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use tidemill_domain::code::Code;
 use tidemill_domain::job::command::{HINT_VARIABLE, LEASE_VARIABLE, UNITS_VARIABLE};
 use tidemill_domain::pool::command::Admitted;
 use tidemill_engine::job::command::Group;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{self, SignalKind, signal};
+
+/// Signals that the command gets too.
+pub(super) const FORWARDED: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
 /// Additional environment variables of the command.
-pub(super) struct Variables(Vec<(String, String)>);
-
-impl Variables {
-    pub(super) fn of(request: &Request, parts: &[Admitted]) -> Result<Self, Failure> {
-        let hint = request.hint(parts)?;
-        let mut variables: Vec<(String, String)> =
-            hint.map(|hint| (HINT_VARIABLE.to_owned(), hint)).into_iter().collect();
-        let several = parts.iter().filter(|_| parts.len() > 1).map(|part| (suffix(part), part));
-        for (suffix, part) in parts.first().map(|part| (String::new(), part)).into_iter().chain(several) {
-            let granted = part.ticket.granted.map_or_else(String::new, |granted| granted.to_string());
-            variables.push((format!("{UNITS_VARIABLE}{suffix}"), granted));
-            variables.push((format!("{LEASE_VARIABLE}{suffix}"), part.ticket.id.to_string()));
-        }
-        Ok(Self(variables))
+pub(super) fn variables(request: &Request, parts: &[Admitted]) -> Result<Vec<(String, String)>> {
+    let hint = request.hint(parts)?;
+    let mut variables: Vec<_> = hint.map(|hint| (HINT_VARIABLE.to_owned(), hint)).into_iter().collect();
+    let several = parts.iter().filter(|_| parts.len() > 1).map(|part| (suffix(part), part));
+    for (suffix, part) in parts.first().map(|part| (String::new(), part)).into_iter().chain(several) {
+        let granted = part.ticket.granted.map_or_else(String::new, |granted| granted.to_string());
+        variables.push((format!("{UNITS_VARIABLE}{suffix}"), granted));
+        variables.push((format!("{LEASE_VARIABLE}{suffix}"), part.ticket.id.to_string()));
     }
+    Ok(variables)
 }
 
 /// The suffix of variables when there are several pools.
@@ -45,46 +42,40 @@ fn suffix(part: &Admitted) -> String {
 /// Runs the command and returns its exit code. Our `secrets` are not in its environment.
 pub(super) async fn run(
     command: &[OsString],
-    variables: &Variables,
+    variables: Vec<(String, String)>,
     secrets: &BTreeSet<String>,
     signals: &mut Signals,
-) -> Result<u8, Failure> {
+) -> Result<u8> {
     let (program, arguments) =
         command.split_first().ok_or_else(|| not_started(&io::ErrorKind::NotFound.into(), ""))?;
     let mut ready = Command::new(program);
-    ready.args(arguments).envs(variables.0.iter().map(|(name, value)| (name, value)));
+    ready.args(arguments).envs(variables);
     for name in secrets {
         ready.env_remove(name);
     }
     let failed = |error: io::Error| not_started(&error, &program.to_string_lossy());
     if stdin().is_terminal() {
         let child = ready.spawn().map_err(failed)?;
-        return to_the_end(child, signals, Reach::Alone).await;
+        return to_the_end(child, signals, None).await;
     }
     let group = Group::form().await.map_err(failed)?;
     let child = group.spawn(ready).map_err(failed)?;
-    let ended = to_the_end(child, signals, Reach::All(&group)).await;
+    let ended = to_the_end(child, signals, Some(&group)).await;
     group.disband().await;
     ended
 }
 
-/// Which processes get the signals that we receive.
-enum Reach<'a> {
-    /// The command and all its children.
-    All(&'a Group),
-    /// Only the command, and only signals that the terminal does not send to it.
-    Alone,
-}
-
-async fn to_the_end(mut child: Child, signals: &mut Signals, reach: Reach<'_>) -> Result<u8, Failure> {
+/// With a `group`, the command and all its children get our signals. Otherwise only the command gets them, except for
+/// those that the terminal sends to it.
+async fn to_the_end(mut child: Child, signals: &mut Signals, group: Option<&Group>) -> Result<u8> {
     let lost = |error: io::Error| Failure::unexpected("the command could not be waited for", &error);
     loop {
         tokio::select! {
             status = child.wait() => return Ok(ended(status.map_err(lost)?)),
-            signal = signals.next() => match &reach {
-                Reach::All(group) => group.signal(signal),
-                Reach::Alone if signal == Signal::INT || signal == Signal::QUIT => {}
-                Reach::Alone => pass_on(&child, signal),
+            signal = signals.next() => match group {
+                Some(group) => group.signal(signal),
+                None if signal == Signal::INT || signal == Signal::QUIT => {}
+                None => pass_on(&child, signal),
             }
         }
     }
@@ -107,38 +98,8 @@ fn ended(status: ExitStatus) -> u8 {
 fn not_started(error: &io::Error, program: &str) -> Failure {
     let number = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let fix = "check the name, PATH and permissions; the command after -- is run without a shell";
-    Failure::new(Code::CommandNotStarted, format!("{program} could not be started"), fix)
-        .because(&error.to_string())
-        .ending_with(number)
-}
-
-/// The signals that are forwarded to the command.
-pub(super) struct Signals {
-    terminate: unix::Signal,
-    interrupt: unix::Signal,
-    hangup: unix::Signal,
-    quit: unix::Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(failed)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
-            hangup: signal(SignalKind::hangup()).map_err(failed)?,
-            quit: signal(SignalKind::quit()).map_err(failed)?,
-        })
-    }
-
-    pub(super) async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _signal = self.terminate.recv() => Signal::TERM,
-            _signal = self.interrupt.recv() => Signal::INT,
-            _signal = self.hangup.recv() => Signal::HUP,
-            _signal = self.quit.recv() => Signal::QUIT,
-        }
-    }
+    let what = format!("{program} could not be started");
+    Failure::new(Code::CommandNotStarted, what, fix).because(error).ending(number)
 }
 
 /// The exit code of a process that a signal ended, as in shells.

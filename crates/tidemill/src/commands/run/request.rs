@@ -1,13 +1,12 @@
 //! The request of `tidemill run`: pools, units and hint.
 
 use super::Run;
-use crate::report::Failure;
+use crate::commands::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::str::FromStr;
-use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::Admitted;
 use tidemill_domain::pool::weight::Lever;
 use tidemill_domain::pool::{Holder, PoolName, UnitRequest};
@@ -15,7 +14,6 @@ use tidemill_engine::SystemIds;
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
 
-/// Minimum heartbeat timeout.
 const LEASE_MIN_SECONDS: u64 = 2;
 
 /// `NAME`, `NAME=UNITS` or `NAME=UNITS:MIN`.
@@ -46,12 +44,11 @@ impl FromStr for PoolSpec {
 
 pub(super) struct Request {
     pub(super) ask: AcquireRequest,
-    /// The request as each pool reads it.
     by_pool: BTreeMap<PoolName, UnitRequest>,
 }
 
 impl Request {
-    pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self, Failure> {
+    pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self> {
         let mut parts: Vec<AcquirePart> = Vec::with_capacity(pools.len());
         let mut by_pool = BTreeMap::new();
         for (spec, record) in arguments.pools.iter().zip(pools) {
@@ -64,10 +61,9 @@ impl Request {
             if let Some((most, least)) = units.zip(least)
                 && least > most
             {
-                let what = format!(
-                    "the minimum of {least} units of {} is larger than the {most} requested",
-                    settings.name
-                );
+                let name = settings.name;
+                let what =
+                    format!("the minimum of {least} units of {name} is larger than the {most} requested");
                 return Err(Failure::new(Code::Usage, what, "raise --units or lower --min"));
             }
             let asked =
@@ -98,7 +94,7 @@ impl Request {
     }
 
     /// The hint for the granted degree, if there is a hint.
-    pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>, Failure> {
+    pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>> {
         let granted =
             parts.iter().filter_map(|part| Some((self.by_pool.get(&part.pool)?, part.ticket.granted?)));
         // The smallest grant counts. Pools that grant sessions do not lower the hint.
@@ -111,21 +107,18 @@ impl Request {
             let what = format!("the hint cannot be lowered to {granted}");
             let fix =
                 "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
-            Failure::new(Code::HintNotRewritten, what, fix).because(&refusal.to_string())
+            Failure::new(Code::HintNotRewritten, what, fix).because(refusal)
         })
     }
 }
 
-fn holder(arguments: &Run) -> Result<Holder, Failure> {
+fn holder(arguments: &Run) -> Result<Holder> {
     let program = arguments.command.first().map(OsString::as_os_str).unwrap_or_default();
     let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let name = arguments.name.as_deref().unwrap_or(&program);
     Holder::run(name, &format!("run-{}", SystemIds.request())).map_err(|_| {
-        Failure::new(
-            Code::Usage,
-            format!("{name:?} is not a valid name of a run"),
-            "choose another one with --name",
-        )
+        let what = format!("{name:?} is not a valid name of a run");
+        Failure::new(Code::Usage, what, "choose another one with --name")
     })
 }
 

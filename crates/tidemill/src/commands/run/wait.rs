@@ -1,17 +1,15 @@
 //! Waits for units in the queue, and reports the position and the reason.
 
-use super::child::Signals;
 use super::request::Request;
-use crate::context::Context;
-use crate::report::Failure;
+use crate::commands::prelude::*;
+use crate::commands::shutdown::Signals;
 use rustix::process::Signal;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 use tidemill_api::pool::PoolRefusal;
-use tidemill_domain::code::Code;
 use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Answer, Release, Waits};
-use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
+use tidemill_domain::pool::{End, Reason, ReleaseBy};
 use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
 use tidemill_engine::SystemClock;
@@ -31,7 +29,7 @@ pub(super) async fn for_units(
     wait: Duration,
     signals: &mut Signals,
     context: &Context,
-) -> Result<Waited, Failure> {
+) -> Result<Waited> {
     let clock = SystemClock::new();
     let deadline = clock.monotonic().plus(wait);
     let report_every = if stderr().is_terminal() { REPORT_EVERY.0 } else { REPORT_EVERY.1 };
@@ -64,21 +62,23 @@ pub(super) async fn for_units(
             Err(Answer::Refused { pool, reason: Reason::UnknownPool }) => {
                 return Err(PoolRefusal::not_found(pool.as_str()).into());
             }
-            Err(Answer::Refused { pool, reason }) => return Err(too_large(&pool, reason)),
+            Err(Answer::Refused { pool, reason }) => {
+                let what = format!("the request is larger than pool \"{pool}\"");
+                let fix =
+                    format!("request less, accept less with `--min`, or see `tidemill pool show {pool}`");
+                return Err(Failure::new(Code::RequestExceedsPool, what, fix).because(reason.sentence()));
+            }
             Err(_) => {
                 let what = "an operator took the request out of the queue";
-                return Err(Failure::new(
-                    Code::PoolLeaseGone,
-                    what,
-                    "see `tidemill pool events`, then run it again",
-                ));
+                let fix = "see `tidemill pool events`, then run it again";
+                return Err(Failure::new(Code::PoolLeaseGone, what, fix));
             }
         }
     }
 }
 
 /// Leaves the queues, or releases units that came too late.
-async fn leave(pools: &Pools, request: &Request, end: End) -> Result<(), Failure> {
+async fn leave(pools: &Pools, request: &Request, end: End) -> Result<()> {
     for part in &request.ask.parts {
         let release = Release {
             pool: part.pool.clone(),
@@ -141,11 +141,5 @@ fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
         waits.reason.sentence()
     );
     let fix = format!("{more}, accept less with `--min`, or see holders: `tidemill pool holders {pool}`");
-    Failure::new(Code::PoolFull, what, fix).because(&why)
-}
-
-fn too_large(pool: &PoolName, reason: Reason) -> Failure {
-    let what = format!("the request is larger than pool \"{pool}\"");
-    let fix = format!("request less, accept less with `--min`, or see `tidemill pool show {pool}`");
-    Failure::new(Code::RequestExceedsPool, what, fix).because(reason.sentence())
+    Failure::new(Code::PoolFull, what, fix).because(why)
 }

@@ -71,7 +71,6 @@ fn video(track: &[u8], file_length: usize) -> Option<Video> {
     })
 }
 
-/// The content of the first box of this kind.
 fn find<'a>(bytes: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
     boxes(bytes).find(|(found, _)| found == kind).map(|(_, content)| content)
 }
