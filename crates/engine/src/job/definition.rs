@@ -113,9 +113,25 @@ impl Job {
         pub fn required_text(self, name: impl Into<String>) {
             self.parameters.push(ParameterSpec::required(name, ParameterType::Text))
         }
+        /// Declares a required, identifying whole number.
+        pub fn required_long(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::Long))
+        }
+        /// Declares a required, identifying number.
+        pub fn required_double(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::Double))
+        }
         /// Declares a required, identifying date.
         pub fn required_date(self, name: impl Into<String>) {
             self.parameters.push(ParameterSpec::required(name, ParameterType::Date))
+        }
+        /// Declares a required, identifying time of day.
+        pub fn required_time(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::Time))
+        }
+        /// Declares a required, identifying date with time.
+        pub fn required_date_time(self, name: impl Into<String>) {
+            self.parameters.push(ParameterSpec::required(name, ParameterType::DateTime))
         }
         /// Sets the default of a parameter. A launch fills it in; a restart uses the same value.
         pub fn default_parameter(self, name: impl Into<String>, parameter: JobParameter) {

@@ -10,7 +10,7 @@ pub(crate) struct Explain {
 
 pub(super) fn run(arguments: &Explain) -> Result<Exit> {
     if arguments.code == "exit-codes" {
-        let line = |exit: &Exit| format!("{:>3}  {}\n", exit.number(), exit.meaning());
+        let line = |exit: &Exit| format!("{:>3}  {}\n", exit.number(), exit.as_str());
         return write_stdout(Exit::ALL.iter().map(line).collect::<String>());
     }
     let Ok(code) = arguments.code.parse::<Code>() else {
