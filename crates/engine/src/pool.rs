@@ -10,7 +10,6 @@ pub mod keeper;
 pub mod probe;
 
 mod decider;
-mod watch;
 
 pub mod emf;
 pub mod gauge;

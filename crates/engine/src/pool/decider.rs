@@ -4,17 +4,16 @@
 use super::PoolError;
 use crate::pool::metering::Meter;
 use crate::pool::pools::{Directory, PoolOptions};
-use crate::pool::watch::{Watch, Watches};
 use crate::{FailureLog, SystemClock, transact};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::{Answer, Command, PoolName, TicketId};
+use tidemill_domain::pool::{Answer, Command, PoolName, State, TicketId};
 use tidemill_domain::time::Clock;
 use tidemill_store::pool::{Lapses, POOL_CHANGED, PassRequest, PoolCache};
 use tidemill_store::{Store, StoreError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 const AT_ONCE: usize = 256;
@@ -283,4 +282,53 @@ fn is_of_the_database(error: &StoreError) -> bool {
             | StoreError::Busy(_)
             | StoreError::ConnectionsExhausted(_)
     )
+}
+
+/// A request that waits for units. It is notified when its ticket leaves the queue, and then asks again.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    /// Its ticket, or one of them: all tickets of a request leave the queue together.
+    pub(super) pool: PoolName,
+    pub(super) ticket: TicketId,
+    pub(super) call: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Watches {
+    tickets: HashMap<TicketId, Vec<Watch>>,
+}
+
+impl Watches {
+    fn add(&mut self, watch: Watch) {
+        self.tickets.entry(watch.ticket).or_default().push(watch);
+    }
+
+    /// Pools with waiting requests. Drops requests whose caller is gone.
+    fn pools(&mut self) -> BTreeSet<PoolName> {
+        self.tickets.retain(|_, watches| {
+            watches.retain(|watch| Arc::strong_count(&watch.call) > 1);
+            !watches.is_empty()
+        });
+        self.tickets.values().flatten().map(|watch| watch.pool.clone()).collect()
+    }
+
+    /// Notifies requests whose tickets have left the queue.
+    fn call(&mut self, cache: &PoolCache) {
+        self.tickets.retain(|ticket, watches| {
+            let Some(first) = watches.first() else { return false };
+            let Some(ledger) = cache.ledger(&first.pool) else { return true };
+            let is_waiting = ledger.ticket(*ticket).is_some_and(|known| known.state == State::Waiting);
+            if !is_waiting {
+                watches.iter().for_each(|watch| watch.call.notify_one());
+            }
+            is_waiting
+        });
+    }
+
+    /// Notifies all: their pool may be gone.
+    fn call_all(&mut self) {
+        for watch in self.tickets.drain().flat_map(|(_, watches)| watches) {
+            watch.call.notify_one();
+        }
+    }
 }

@@ -13,7 +13,6 @@ pub const NAMESPACE: &str = "EmrBatchAgent";
 pub const DIMENSION: &str = "src_db_id";
 
 /// The metric names of the EMR Batch Agent.
-pub const USAGE: &str = "ConnectionUsage";
 pub const UTILIZATION: &str = "ConnectionUtilization";
 pub const AVERAGE_WAIT: &str = "AvgWaitTime";
 pub const TIMEOUTS: &str = "AcquireTimeout";
@@ -22,7 +21,7 @@ pub const TIMEOUTS: &str = "AcquireTimeout";
 pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums) -> String {
     let settings = &seen.settings;
     let mut metrics = vec![
-        (USAGE, "Count", json!(seen.level.usage)),
+        ("ConnectionUsage", "Count", json!(seen.level.usage)),
         (UTILIZATION, "Percent", json!(seen.level.percent())),
         ("AcquireRequests", "Count", json!(since.requests)),
         ("AcquireAllowed", "Count", json!(since.allowed)),

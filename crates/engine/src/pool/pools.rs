@@ -1,9 +1,8 @@
 //! The handle to acquire and release units.
 
 use super::decider;
-use crate::pool::decider::Call;
+use crate::pool::decider::{Call, Watch};
 use crate::pool::metering::{Meter, Sums};
-use crate::pool::watch::Watch;
 use crate::{SystemClock, SystemIds, locked};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;

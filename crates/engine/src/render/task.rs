@@ -156,7 +156,8 @@ impl Task {
             }
             _ => {}
         }
-        if needs_place(act) {
+        // While a node may be rendering.
+        if matches!(act, Act::Prepare | Act::Submit | Act::LookAtJob | Act::Poll | Act::LookForOutput(_)) {
             if let Some(instead) = self.take_place().await {
                 return self.go_on(instead).await;
             }
@@ -379,11 +380,6 @@ impl Task {
             since: self.at,
         }
     }
-}
-
-/// Whether a node may be rendering during this action.
-fn needs_place(act: Act) -> bool {
-    matches!(act, Act::Prepare | Act::Submit | Act::LookAtJob | Act::Poll | Act::LookForOutput(_))
 }
 
 pub(super) fn unexpected(error: &StoreError) -> Trouble {

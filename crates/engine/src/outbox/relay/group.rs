@@ -4,7 +4,6 @@ use super::{EndReason, Member, warn};
 use crate::outbox::NotTaken;
 use std::collections::BTreeSet;
 use tidemill_domain::outbox::{EventId, Group, Unit};
-use tidemill_store::StoreError;
 
 #[derive(Debug, Default)]
 pub(super) struct Groups {
@@ -35,8 +34,15 @@ impl Member<'_> {
     }
 
     async fn take_groups(&mut self, wanted: &[Group]) -> Result<(), EndReason> {
-        let system = match self.system().await {
-            Ok(system) => system,
+        let asking = self.in_time(async {
+            let mut tx = self.relay.store.read().await?;
+            let server = tx.outbox().server().await?;
+            tx.commit().await?;
+            Ok(server)
+        });
+        // Identifies this database.
+        let system = match asking.await {
+            Ok(server) => server.and_then(|server| server.system_identifier),
             Err(error) => {
                 warn(&error, "the relay could not ask which database this is");
                 return Ok(());
@@ -62,17 +68,6 @@ impl Member<'_> {
             self.relay.warn_of_sink("groups", &why);
         }
         Ok(())
-    }
-
-    /// Identifies this database.
-    async fn system(&self) -> Result<Option<String>, StoreError> {
-        self.in_time(async {
-            let mut tx = self.relay.store.read().await?;
-            let server = tx.outbox().server().await?;
-            tx.commit().await?;
-            Ok(server.and_then(|server| server.system_identifier))
-        })
-        .await
     }
 
     /// Tells the sink which doubted events the database knows to be published. Until then receipts keep naming them.
