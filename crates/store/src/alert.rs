@@ -13,9 +13,7 @@ use crate::statement::{Columns, One, Total, statements, stored};
 use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::{self, SilenceRequest, quietest};
-use tidemill_domain::alert::{
-    self, AlertState, BadSilence, Notice, Reading, Severity, Silence, Subject,
-};
+use tidemill_domain::alert::{self, AlertState, BadSilence, Notice, Reading, Severity, Silence, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
 

@@ -13,7 +13,7 @@ use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
-use tidemill_domain::render::remote::Report;
+use tidemill_domain::render::answer::Report;
 use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{
     AllowList, LocalPath, NodePath, PathMap, Phase, Policy, Profile, RenderId, Trouble, Uid,
