@@ -53,7 +53,11 @@ async fn an_event_that_is_no_text_is_read_and_told_and_the_others_flow() {
 
     relay.drain().await;
 
-    let told: Vec<Option<&BadEvent>> = relay.settled.iter().map(|one| one.event.garbled.as_ref().or(one.event.headers.good().err())).collect();
+    let told: Vec<Option<&BadEvent>> = relay
+        .settled
+        .iter()
+        .map(|one| one.event.garbled.as_ref().or(one.event.headers.good().err()))
+        .collect();
     let bad = COLUMNS.map(|(_, what)| BadEvent::NotUtf8 { what });
     let mut expected = vec![None];
     expected.extend(bad.iter().map(Some));

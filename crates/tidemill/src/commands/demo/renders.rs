@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::answer::{RemoteJob, Report};
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
-use tidemill_domain::render::answer::Report;
 use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{
     self, AllowList, LocalPath, NodePath, PathMap, Phase, Policy, Profile, Status, Trouble, Uid,

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::answer::Report;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
-use tidemill_domain::render::answer::Report;
 use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{
     AllowList, LocalPath, NodePath, PathMap, Phase, Policy, Profile, RenderId, Trouble, Uid,
