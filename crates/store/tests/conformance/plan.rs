@@ -27,13 +27,18 @@ pub(crate) fn scanned(line: &str) -> Option<&str> {
     line.strip_prefix("SCAN ")?.split(' ').next()
 }
 
-/// Every statement that SQLite runs in these files and folders of `src/statements`. A text that goes on where another one
+/// Every statement that SQLite runs in these files and folders of `src`. A text that goes on where another one
 /// ends, as in a macro, is put behind that: the other one ends with a space.
 pub(crate) fn statements(paths: &[&str]) -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/statements");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut statements = Vec::new();
     for file in paths.iter().flat_map(|path| files(root.join(path))) {
-        let source = for_sqlite(&std::fs::read_to_string(file).unwrap());
+        let source = std::fs::read_to_string(file).unwrap();
+        let source = inlined(&for_sqlite(source.split("#[cfg(test)]").next().unwrap()));
+        let deletes = source.lines().filter(|line| line.contains("\" by \""));
+        for line in deletes.map(|line| line.split('"').collect::<Vec<_>>()) {
+            statements.push(format!("delete from {} where {} {{in $1}}", line[1], line[3]));
+        }
         let mut beginning = String::new();
         for text in source.split('"').skip(1).step_by(2) {
             match text.split_whitespace().next().unwrap_or_default() {
@@ -53,13 +58,37 @@ fn for_sqlite(source: &str) -> String {
     let mut kept = Vec::new();
     for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
         is_postgres |= line.starts_with("        postgres ") && line.ends_with('{');
-        if !is_postgres {
+        let is_short = line.starts_with("        postgres {") && line.ends_with('}');
+        if !is_postgres && !is_short {
             kept.push(line.replace("\\\"", "'"));
         }
         is_postgres &= line != "        }";
     }
     assert!(!is_postgres, "the end of a side for PostgreSQL was not found");
     kept.join("\n")
+}
+
+/// With a value for each parameter in the middle of a macro's text.
+fn inlined(source: &str) -> String {
+    let values = [
+        ("$number,", "1"),
+        ("$execution,", "1"),
+        ("$now,", "$2"),
+        ("$tickets,", "$1"),
+        ("$records,", "$1"),
+        ("$pools,", "$1"),
+        ("$table,", "tidemill_reject"),
+        ("$key,", "step_execution_id"),
+    ];
+    let mut source = source.replace("{table}", "batch_job_seq");
+    for (name, value) in values {
+        while let Some((before, after)) = source.split_once(name) {
+            let before = before.trim_end().strip_suffix("\",").expect("a text before the parameter");
+            let after = after.trim_start().strip_prefix('"').expect("a text after the parameter");
+            source = format!("{before}{value}{after}");
+        }
+    }
+    source
 }
 
 fn files(path: PathBuf) -> Vec<PathBuf> {

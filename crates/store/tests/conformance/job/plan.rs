@@ -162,5 +162,5 @@ fn is_kept_table(statement: &str, name: &str) -> bool {
 }
 
 fn statements() -> Vec<String> {
-    plan::statements(&["job"])
+    plan::statements(&["job", "statements/partition.rs"])
 }

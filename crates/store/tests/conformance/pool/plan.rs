@@ -163,5 +163,5 @@ async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
 
 /// All except the views.
 fn statements() -> Vec<String> {
-    plan::statements(&["pool.rs", "pool/log.rs", "pool/run_time.rs"])
+    plan::statements(&["statements/pool.rs", "pool/decision.rs", "pool/history.rs"])
 }

@@ -115,5 +115,5 @@ async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
 }
 
 fn statements() -> Vec<String> {
-    plan::statements(&["outbox/failed_event.rs", "outbox/failed_event"])
+    plan::statements(&["statements/outbox/failed_event.rs", "outbox/failed_event/list.rs"])
 }
