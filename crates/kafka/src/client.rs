@@ -5,7 +5,7 @@ use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// From, and up to.
+    /// The least and the greatest.
     Number(i64, i64),
     Truth,
     Word(&'static [&'static str]),

@@ -113,7 +113,8 @@ impl KafkaError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Option(_) => Code::BadKafkaOption,
-            _ => Code::BadKafkaSettings,
+            Self::Route(_) | Self::NoServers | Self::TransactionalId(_) => Code::BadKafkaSettings,
+            Self::Incomplete(_) | Self::Refused(_) | Self::BuiltWithoutTls => Code::BadKafkaSettings,
         }
     }
 

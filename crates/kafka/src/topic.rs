@@ -19,10 +19,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
+enum State {
+    Exists,
+    Refused { why: String, at: Monotonic },
+}
+
+#[derive(Debug)]
 pub(crate) struct Known {
     clock: Arc<dyn Clock>,
-    /// None if it exists; otherwise why it refuses records, and when that was found out.
-    topics: Mutex<HashMap<String, Option<(String, Monotonic)>>>,
+    topics: Mutex<HashMap<String, State>>,
 }
 
 impl Known {
@@ -37,8 +42,8 @@ impl Known {
         producer: &Arc<Producer>,
     ) -> Result<Option<String>, String> {
         match self.topics().get(topic) {
-            Some(None) => return Ok(None),
-            Some(Some((why, at))) if self.clock.monotonic().since(*at) < REMEMBERED_FOR => {
+            Some(State::Exists) => return Ok(None),
+            Some(State::Refused { why, at }) if self.clock.monotonic().since(*at) < REMEMBERED_FOR => {
                 return Ok(Some(why.clone()));
             }
             _ => {}
@@ -50,7 +55,7 @@ impl Known {
             let answer = tokio::task::spawn_blocking(move || asking.find_topic(&name, ANSWER_WITHIN)).await;
             match answer.map_err(|error| error.to_string())? {
                 Ok(()) => {
-                    self.topics().insert(topic.to_owned(), None);
+                    self.topics().insert(topic.to_owned(), State::Exists);
                     return Ok(None);
                 }
                 Err(code) if appears_soon(code) && attempt < ATTEMPTS => {
@@ -70,15 +75,16 @@ impl Known {
     /// Marks a topic as rejecting records; returns the message.
     pub(crate) fn refuse(&self, topic: &str, code: RDKafkaErrorCode) -> String {
         let why = format!("topic {topic}: {code}");
-        self.topics().insert(topic.to_owned(), Some((why.clone(), self.clock.monotonic())));
+        let refused = State::Refused { why: why.clone(), at: self.clock.monotonic() };
+        self.topics().insert(topic.to_owned(), refused);
         why
     }
 
     pub(crate) fn forget(&self) {
-        self.topics().retain(|_, refusal| refusal.is_some());
+        self.topics().retain(|_, state| matches!(state, State::Refused { .. }));
     }
 
-    fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<(String, Monotonic)>>> {
+    fn topics(&self) -> MutexGuard<'_, HashMap<String, State>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -199,7 +199,8 @@ where
         }
         /// Pause before a chunk is repeated.
         pub fn backoff(self, backoff: Backoff) { self.backoff = Some(backoff) }
-        /// Skips errors of these kinds without a rollback: they are skippable and leave the transaction usable.
+        /// Skips errors of these kinds without a rollback, because they leave the transaction usable. They must be
+        /// skippable.
         pub fn no_rollback(self, kinds: impl IntoIterator<Item = ErrorKind>) { self.policy().no_rollback.add(kinds) }
         /// Sets skip, retry and rollback at once.
         pub fn fault_policy(self, policy: FaultPolicy) { self.policy = Some(policy) }
@@ -235,7 +236,8 @@ where
         /// assert!(Job::new("double").step(step.build()).check().is_ok());
         /// ```
         pub fn threads(self, threads: usize) { self.threads = threads }
-        /// How long the chunk's transaction may be idle, for a writer that waits for something else meanwhile.
+        /// How long the chunk's transaction may be idle before the database ends it. Raise it for a writer that waits for
+        /// something else during the transaction.
         pub fn idle_limit(self, limit: Duration) { self.idle_limit = Some(limit) }
         /// [`rejects`](Self::rejects) chosen for each run of the step; `text_of` is the text kept of an item.
         pub fn rejects_of(
@@ -278,8 +280,8 @@ where
         let count = if self.threads == 1 { 0 } else { self.threads };
         let has_writer = writer.is_concurrent() && scope.store().has_concurrent_writers();
         let lane = |_| {
-            let writer = has_writer.then(|| (self.writer)(scope)).transpose()?;
-            Ok(Lane { processor: (self.processor)(scope)?, writer })
+            let processor = (self.processor)(scope)?;
+            Ok(Lane { processor, writer: has_writer.then(|| (self.writer)(scope)).transpose()? })
         };
         (0..count).map(lane).collect()
     }

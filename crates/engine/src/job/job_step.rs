@@ -142,7 +142,10 @@ fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
 }
 
 fn written(parameters: &JobParameters) -> Value {
-    let of = |JobParameter { value, is_identifying }: &JobParameter| json!({ "type": value.kind().as_str(), "value": value.stored_text(), "identifying": is_identifying });
+    let of = |parameter: &JobParameter| {
+        let (kind, text) = (parameter.value.kind().as_str(), parameter.value.stored_text());
+        json!({ "type": kind, "value": text, "identifying": parameter.is_identifying })
+    };
     parameters.iter().map(|(name, parameter)| (name, of(parameter))).collect()
 }
 

@@ -41,6 +41,11 @@ impl Partition {
         /// Adds a value to the initial context of the partition; see [`StepScope::context`].
         pub fn with(self, key: &str, value: impl Into<Value>) { self.context.put(key, value) }
     }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 /// Divides a step. Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is a partitioner.

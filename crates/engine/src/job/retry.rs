@@ -15,7 +15,7 @@ impl StepFailure {
     /// For records without which the execution cannot continue.
     pub(super) fn lost(self) -> ExecutionLost {
         if let Self::Failed { text: error, .. } = self {
-            tracing::error!(error, "the execution could not be recorded; it is given up");
+            tracing::error!(%error, "the execution could not be recorded; it is given up");
         }
         ExecutionLost
     }

@@ -1,7 +1,7 @@
 //! One execution, from its first step to its end: in sequence, or by transitions.
 
 use crate::job::graph::{Decision, Node, StepFlow};
-use crate::job::run_step::{PartResult, panic_text};
+use crate::job::run_step::{PartResult, Start, panic_text};
 use crate::job::{Execution, ExecutionLost, JobRun, Outcome, StepFailure};
 use crate::{BoxFuture, EngineError, metrics};
 use std::sync::Arc;
@@ -207,8 +207,8 @@ impl Execution {
     /// A flow with its own row.
     async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
         let id = match self.start_step(name, "flow", StepRules::default()).await? {
-            Ok((id, ..)) => id,
-            Err(result) => return Ok(PartResult { counters: None, ..result }),
+            Start::Run(id, ..) => id,
+            Start::Not(result) => return Ok(PartResult { counters: None, ..result }),
         };
         let outcome = self.along(flow).await?.outcome;
         self.record_step_end(id, &outcome, &Counters::default(), None).await?;

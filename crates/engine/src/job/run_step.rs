@@ -35,15 +35,18 @@ impl PartResult {
     }
 }
 
-/// Id, context, and whether an earlier run goes on; or the result of a step that ran before or may not run.
-type Start = Result<(StepExecutionId, ExecutionContext, bool), PartResult>;
+pub(super) enum Start {
+    Run(StepExecutionId, ExecutionContext, bool),
+    /// It ran before, or may not run.
+    Not(PartResult),
+}
 
 impl Execution {
     pub(super) async fn run_step(&self, step: &Step) -> Result<PartResult, ExecutionLost> {
         let (id, mut context, is_resumed) =
             match self.start_step(step.name(), step.type_word(), step.rules).await? {
-                Ok(started) => started,
-                Err(result) => return Ok(result),
+                Start::Run(id, context, is_resumed) => (id, context, is_resumed),
+                Start::Not(result) => return Ok(result),
             };
         if is_resumed {
             context.put(RESTART_KEY, true);
@@ -74,7 +77,7 @@ impl Execution {
         rules: StepRules,
     ) -> Result<Start, ExecutionLost> {
         let not = match self.record_step_start(name, type_word, rules).await {
-            Ok(StepStart::Run { id, context, is_resumed }) => return Ok(Ok((id, context, is_resumed))),
+            Ok(StepStart::Run { id, context, is_resumed }) => return Ok(Start::Run(id, context, is_resumed)),
             Ok(StepStart::Skip(record)) => {
                 self.note_skipped(&record);
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
@@ -90,7 +93,7 @@ impl Execution {
             }
             Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
         };
-        Ok(Err(not))
+        Ok(Start::Not(not))
     }
 
     async fn end_step(

@@ -189,5 +189,6 @@ mod tests {
 
         let paused = read(&vitals, 15).paused.unwrap();
         assert_eq!((paused.code, paused.since), (Code::NasNotMounted, Duration::from_secs(10)));
+        assert!(vitals.paused.take().is_some() && read(&vitals, 15).paused.is_none());
     }
 }

@@ -111,7 +111,8 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     let read = async {
         let mut tx = worker.store.read().await?;
         let record = tx.renders().find(leftover.render).await?;
-        Ok::<_, StoreError>(record.zip(Some(tx.renders().data(leftover.render).await?.unwrap_or_default())))
+        let data = tx.renders().data(leftover.render).await?.unwrap_or_default();
+        Ok::<_, StoreError>(record.map(|record| (record, data)))
     };
     let Ok(Some((record, data))) = read.await else { return Ok(()) };
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);

@@ -42,7 +42,7 @@ impl Worker {
     }
 
     /// Works until told to stop, then finishes publishing and gives back the rest: jobs continue at the farm, and the
-    /// next worker adopts them. Dropping it leaves everything as it is.
+    /// next worker adopts them. Dropping it leaves everything as it is. Run only one of the clones.
     #[crate::boxed]
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let context = &self.context;

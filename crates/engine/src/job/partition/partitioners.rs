@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn keys(partitions: &[Partition]) -> Vec<&str> {
-        partitions.iter().map(|partition| partition.key.as_str()).collect()
+        partitions.iter().map(Partition::key).collect()
     }
 
     #[test]

@@ -353,12 +353,15 @@ impl Member<'_> {
             let (store, is_alone) = (&self.relay.store, failed_events.is_empty());
             let mut tx = if is_alone { store.alone().await? } else { store.begin().await? };
             let is_ours = tx.outbox().acknowledge(self.fence(), cursors, published as u64).await?;
-            if is_ours && !is_alone {
+            if !is_ours {
+                return Ok(false);
+            }
+            if !is_alone {
                 let now = tx.now().await?;
                 tx.outbox().add_failed_events(failed_events, now).await?;
             }
             tx.commit().await?;
-            Ok(is_ours)
+            Ok(true)
         })
         .await
     }
