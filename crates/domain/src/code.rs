@@ -6,23 +6,42 @@
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
 //! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox, 15xx renders.
 
-crate::words! {
-    /// Exit codes of `tidemill`, with their meanings. Scripts depend on these numbers.
-    #[derive(Hash)]
-    pub enum Exit => number: u8 {
-        Ok = "ok" => 0,
-        Failure = "unexpected failure" => 1,
-        Usage = "wrong usage or configuration" => 2,
-        NotFound = "not found" => 3,
-        Denied = "not authenticated or not permitted" => 4,
-        Conflict = "conflict or illegal state" => 5,
-        Unreachable = "server or database unreachable" => 6,
-        TimedOut = "wait timed out" => 7,
-        NotAdmitted = "admission denied" => 8,
-        ExecutionFailed = "execution FAILED" => 10,
-        ExecutionStopped = "execution STOPPED" => 11,
-        ExecutionAbandoned = "execution ABANDONED" => 12,
-    }
+macro_rules! exits {
+    ($($number:literal $name:ident $meaning:literal;)+) => {
+        /// Exit codes of `tidemill`. Scripts depend on these numbers.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Exit {
+            $(#[doc = $meaning] $name = $number,)+
+        }
+
+        impl Exit {
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name,)+];
+
+            pub const fn number(self) -> u8 {
+                self as u8
+            }
+
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)+ }
+            }
+        }
+    };
+}
+
+exits! {
+    0 Ok "ok";
+    1 Failure "unexpected failure";
+    2 Usage "wrong usage or configuration";
+    3 NotFound "not found";
+    4 Denied "not authenticated or not permitted";
+    5 Conflict "conflict or illegal state";
+    6 Unreachable "server or database unreachable";
+    7 TimedOut "wait timed out";
+    8 NotAdmitted "admission denied";
+    10 ExecutionFailed "execution FAILED";
+    11 ExecutionStopped "execution STOPPED";
+    12 ExecutionAbandoned "execution ABANDONED";
 }
 
 macro_rules! codes {

@@ -214,16 +214,19 @@ impl Context {
     /// Which changes of jobs, pools and renders become events.
     fn lifecycle_events(&self) -> Result<LifecycleEvents> {
         let settings = self.settings();
-        let none = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
+        let mut events = LifecycleEvents::new(&settings.outbox.events_topic).map_err(|bad| {
             Failure::new(Code::BadValue, format!("outbox.events_topic: {bad}"), "set it to another topic")
         })?;
-        let kinds = [
-            (settings.jobs.events, LifecycleEvents::of_jobs as fn(_) -> _),
-            (settings.pools.events, LifecycleEvents::of_pools),
-            (settings.render.events, LifecycleEvents::of_renders),
-        ];
-        let on = kinds.into_iter().filter(|(events, _)| *events == Events::On);
-        Ok(on.fold(none, |events, (_, with)| with(events)))
+        if settings.jobs.events == Events::On {
+            events = events.of_jobs();
+        }
+        if settings.pools.events == Events::On {
+            events = events.of_pools();
+        }
+        if settings.render.events == Events::On {
+            events = events.of_renders();
+        }
+        Ok(events)
     }
 
     /// The keys that encrypt the data of renders.

@@ -4,6 +4,7 @@ use super::endpoint::order;
 use super::names::ParameterNames;
 use super::path::FilePath;
 use super::{Builder, Built};
+use crate::Diagnostics;
 use crate::expression::{Expression, Scope};
 use crate::model::{ChunkFile, Names, PartitionBy, PartitionsFile};
 use std::path::{Path, PathBuf};
@@ -28,8 +29,13 @@ type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
     pub(super) fn chunk(&self, name: &str, file: &ChunkFile, is_repeated: bool) -> Built<Step> {
-        let (reader, writer) = (self.reader(file)?, self.writer(file)?);
-        let process = self.process(file)?;
+        let (reader, writer, process) = match (self.reader(file), self.writer(file), self.process(file)) {
+            (Ok(reader), Ok(writer), Ok(process)) => (reader, writer, process),
+            (reader, writer, process) => {
+                let failed = [reader.err(), writer.err(), process.err()];
+                return Err(Diagnostics::join(failed.into_iter().flatten()).expect("one of them failed"));
+            }
+        };
         let reject = file.reject().map(|text| self.path(text, Some(file))).transpose()?;
         let declared = self.parameter_names();
         let names = declared.clone();

@@ -15,7 +15,10 @@ use tidemill_engine::job::{CommandExit, CommandSpec, SparkSpec, SqlStatements, S
 
 impl Builder<'_> {
     pub(super) fn command(&self, name: &str, file: &CommandFile) -> Built<Step> {
-        let (program, arguments) = file.words.split_first().expect("the parser refuses an empty list");
+        let Some((program, arguments)) = file.words.split_first() else {
+            let (what, fix) = ("the command has no words", "write command: [PROGRAM, ARGUMENT...]");
+            return Err(self.refusal(self.file.name.place, what, fix));
+        };
         let (program, arguments) = (self.path(program, None)?, self.templates(arguments)?);
         let env = self.named_templates(&file.env.set)?;
         let folder = file.folder.as_ref().map(|text| self.path(text, None)).transpose()?;
@@ -69,7 +72,8 @@ impl Builder<'_> {
     }
 
     pub(super) fn sql(&self, name: &str, file: &SqlFile) -> Built<Step> {
-        let statements = file.statements.iter().map(|text| self.parsed(text, Template::parse_sql));
+        let statements =
+            file.statements.iter().map(|text| self.parsed(text, Template::parse_sql, "correct the text"));
         let statements = statements.collect::<Built<Vec<_>>>()?;
         let connection = self.connection(file.connection.as_ref())?;
         let declared = self.parameter_names();

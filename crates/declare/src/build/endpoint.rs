@@ -54,7 +54,7 @@ impl Builder<'_> {
                 })
             }
             ReadFile::Sql { query, key, connection, page } => {
-                let query = self.parsed(query, Template::parse_sql)?;
+                let query = self.parsed(query, Template::parse_sql, "correct the text")?;
                 let (connection, key) = (self.connection(connection.as_ref())?, key.clone());
                 let page = page.unwrap_or(PAGE);
                 Box::new(move |scope, names| {

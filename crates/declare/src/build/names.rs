@@ -71,21 +71,22 @@ impl Builder<'_> {
     }
 
     pub(super) fn template(&self, text: &At<String>) -> Built<Template> {
-        self.parsed(text, Template::parse)
+        self.parsed(text, Template::parse, "correct the text")
     }
 
     pub(super) fn expression(&self, text: &At<String>) -> Built<Arc<Expression>> {
-        self.parsed(text, Expression::parse).map(Arc::new)
+        self.parsed(text, Expression::parse, "correct the expression").map(Arc::new)
     }
 
     pub(super) fn parsed<T>(
         &self,
         text: &At<String>,
         parse: impl Fn(&str) -> Result<T, BadText>,
+        fix: &str,
     ) -> Built<T> {
         parse(&text.value).map_err(|bad| {
             let place = self.file.source.inside(text.place, &text.value, bad.offset);
-            self.refusal(place, bad.message, "correct the text")
+            self.refusal(place, bad.message, fix)
         })
     }
 

@@ -10,7 +10,7 @@ pub(crate) struct Explain {
 
 pub(super) fn run(arguments: &Explain) -> Result<Exit> {
     if arguments.code == "exit-codes" {
-        let line = |exit: &Exit| format!("{:>3}  {}\n", exit.number(), exit.as_str());
+        let line = |exit: &Exit| format!("{:>3}  {}\n", exit.number(), exit.meaning());
         return write_stdout(Exit::ALL.iter().map(line).collect::<String>());
     }
     let Ok(code) = arguments.code.parse::<Code>() else {
@@ -81,7 +81,7 @@ mod tests {
             let page = page(code);
             assert_eq!(page.lines().next(), Some(format!("# {code}: {}", code.title()).as_str()));
             assert!(page.contains("## What to do"), "{code}");
-            let exit = format!("Exit code: {} ({}).", code.exit().number(), code.exit().as_str());
+            let exit = format!("Exit code: {} ({}).", code.exit().number(), code.exit().meaning());
             assert!(page.contains(&exit), "{code}: {exit}");
         }
     }

@@ -270,8 +270,9 @@ fn parsed<T: FromStr>(text: &str) -> Option<T> {
 fn pooler(text: &str) -> Option<choice::Pooler> {
     Some(match text {
         "auto" => choice::Pooler::Auto,
+        "none" | "session" => choice::Pooler::Session,
         "transaction" => choice::Pooler::Transaction,
-        _ => choice::Pooler::Session,
+        _ => return None,
     })
 }
 

@@ -41,6 +41,9 @@ fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
 }
 
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
+    if !matches!(algorithm, Algorithm::HS256 | Algorithm::RS256 | Algorithm::ES256) {
+        return Err(ErrorKind::UnsupportedAlgorithm.into());
+    }
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }

@@ -35,6 +35,7 @@ impl Part {
         }
     }
 
+    /// The style sheet numbers the parts in the order of the enum.
     fn class(self) -> String {
         format!("p{}", self as usize + 1)
     }

@@ -47,7 +47,7 @@ impl Background {
         if server.emf {
             all.spawn(telemetry::run_emf(pools.clone()));
         }
-        // An error: everything is kept.
+        // Without `jobs.keep_for` and `jobs.keep_instances`, everything is kept.
         if let Ok(retention) = Retention::new(jobs.keep_for, jobs.keep_instances, Unfinished::Keep) {
             all.spawn(purge::run(process.clone(), retention));
         }
