@@ -1,4 +1,4 @@
-//! Hints: any bytes are read without loss and lowered to what was granted, or refused. The promises are those that the
+//! Hints: any bytes are read and lowered to what was granted, or refused. The promises are those that the
 //! property tests of the domain check, in the same words.
 #![no_main]
 

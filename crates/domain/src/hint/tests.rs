@@ -160,7 +160,7 @@ fn warnings_have_names_and_texts_of_their_own() {
     for (index, warning) in Warning::ALL.iter().enumerate() {
         let others = &Warning::ALL[..index];
         assert!(others.iter().all(|o| o.as_str() != warning.as_str() && o.text() != warning.text()));
-        assert_eq!(warning.to_string(), warning.text());
+        assert_eq!(warning.to_string(), warning.as_str());
     }
 }
 

@@ -285,6 +285,7 @@ impl<'p> Chunk<'p> {
         std::mem::take(&mut self.announcements)
     }
 
+    /// Counts since the last call.
     pub fn take_counters(&mut self) -> Counters {
         self.skips_before += self.counters.skips();
         std::mem::take(&mut self.counters)

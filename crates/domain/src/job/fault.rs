@@ -15,6 +15,10 @@ pub struct Kinds {
 }
 
 impl Kinds {
+    pub fn none() -> Self {
+        Self::default()
+    }
+
     pub fn all() -> Self {
         Self { all: true, ..Self::default() }
     }

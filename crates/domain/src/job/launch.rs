@@ -1,7 +1,22 @@
 //! Whether a job may be launched, given the history of its instance.
 //!
-//! The checks are those of Spring Batch 5.2, in its order, so that the same reason is reported; only the last one, of the
-//! definition, is ours.
+//! The checks are those of Spring Batch 5.2, in its order, so that the same reason is reported:
+//!
+//! ```text
+//!   there is an execution, the job is not restartable       NotRestartable
+//!   a step of the last execution runs                       StepRunning
+//!   a step of the last execution is UNKNOWN                 StepUnknown
+//!   the parameters are not accepted                         ParametersInvalid
+//!   any execution runs                                      AlreadyRunning
+//!   any execution is UNKNOWN                                OutcomeUnknown
+//!   any execution is COMPLETED or ABANDONED,
+//!     and there are identifying parameters                  AlreadyComplete
+//!   the last execution is not COMPLETED,
+//!     the definition has changed and is not accepted        DefinitionChanged
+//!   otherwise                                               First, or Restart when there is an execution
+//! ```
+//!
+//! The last check is not in Spring Batch, which does not know a job's definition.
 //!
 //! A job without identifying parameters has one instance, which may be launched again; it skips completed steps.
 

@@ -71,7 +71,13 @@ pub fn decide(last: Option<LastStep>, starts: u64, rules: StepRules) -> Result<S
         }
         Some(BatchStatus::Abandoned) => return Ok(StepDecision::SkipAbandoned),
         None | Some(BatchStatus::Completed) => StepDecision::RunFresh,
-        Some(_) => StepDecision::Resume,
+        Some(
+            BatchStatus::Starting
+            | BatchStatus::Started
+            | BatchStatus::Stopping
+            | BatchStatus::Stopped
+            | BatchStatus::Failed,
+        ) => StepDecision::Resume,
     };
     if starts >= u64::from(rules.start_limit) {
         return Err(StepRefusal::StartLimitReached { limit: rules.start_limit });

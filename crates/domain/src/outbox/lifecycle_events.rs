@@ -182,7 +182,12 @@ fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
             };
             (word, json!({ "end": end.as_str() }))
         }
-        _ => return None,
+        Event::Snapshot { .. }
+        | Event::Asked { .. }
+        | Event::Claimed { .. }
+        | Event::Unclaimed { .. }
+        | Event::Reacquired { .. }
+        | Event::Wanted { .. } => return None,
     })
 }
 

@@ -27,7 +27,11 @@ impl Reason {
             | Self::OtherPool
             | Self::OutsideWindow
             | Self::CapacityShrunk => "connection_limit_exceeded",
-            _ => self.as_str(),
+            Self::PoolPaused
+            | Self::ExceedsPool
+            | Self::UnknownPool
+            | Self::QueueFull
+            | Self::PartialCapacity => self.as_str(),
         }
     }
 

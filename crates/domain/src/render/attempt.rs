@@ -29,7 +29,11 @@ impl AttemptOutcome {
             Status::Completed => Self::Completed,
             Status::Failed => Self::Failed,
             Status::Cancelled => Self::Cancelled,
-            _ => waiting,
+            Status::Pending
+            | Status::Preparing
+            | Status::Rendering
+            | Status::Encoding
+            | Status::Uploading => waiting,
         }
     }
 }

@@ -1,7 +1,19 @@
 //! For each failure: how often and when a render is retried, with the same job or a new one, and whether an alert is sent.
 //!
-//! `docs/guide/render.md` has them as a table. The numbers are those of the source document; `MAX_RETRIES` replaces 3 and
-//! `BASE_RETRY_DELAY` replaces 60 s.
+//! | failure | retries | first wait | grows | job | alert |
+//! |---|---|---|---|---|---|
+//! | nexrender down, unexpected | 3 | 60 s | × 2 | same | |
+//! | job lost | 3 | 5 s | × 2 | new | |
+//! | not picked | 3 | 60 s | × 2 | new | yes |
+//! | render failed | 3 | 60 s | × 2 | new | |
+//! | timed out, stalled | 2 | 60 s | × 2 | new | |
+//! | output invalid | 3 | 60 s | no | new | |
+//! | NAS failed | 3 | 30 s | no | same: only the upload again | |
+//! | template missing or not fit, rejected, name taken, NAS refused, conflict, worker lost | never | | | | yes |
+//! | refused, asset missing, cancelled in nexrender | never | | | | |
+//! | wrong secret, not nexrender, path not mapped, NAS not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
+//!
+//! The numbers are those of the source document; `MAX_RETRIES` replaces 3 and `BASE_RETRY_DELAY` replaces 60 s.
 
 use super::{Failure, RenderId};
 use crate::backoff::{Backoff, BadBackoff};

@@ -13,6 +13,7 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 pub struct Timetable {
     pub cron: Cron,
     pub zone: Zone,
+    /// Empty means always.
     pub windows: Vec<Window>,
     pub outside: Outside,
 }

@@ -71,8 +71,8 @@ fn for_sqlite(source: &str) -> String {
 /// With a value for each parameter in the middle of a macro's text.
 fn inlined(source: &str) -> String {
     let values = [
-        ("$number,", "1"),
-        ("$execution,", "1"),
+        ("$number,", "cast(p.parameter_value as integer)"),
+        ("$execution,", "cast(substr(t.run_id, length($1) + 1) as integer)"),
         ("$now,", "$2"),
         ("$tickets,", "$1"),
         ("$records,", "$1"),

@@ -77,7 +77,7 @@ impl Outbox<'_> {
         let mut all = Vec::new();
         for AttachedRecord { table, .. } in self.attached_tables().await? {
             self.savepoint().await?;
-            let Some(connection) = self.postgres() else { break };
+            let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound.into()) };
             let found = match prepare(&mut *connection, &table.time_zone, within).await {
                 Ok(()) => read(connection, &table.name).await,
                 Err(error) => Err(error),
