@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use tidemill_domain::pool::Reason;
-use tidemill_domain::pool::{Answer, Holder};
+use tidemill_domain::pool::{Answer, Holder, Reason};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::scratch::Scratch;
 

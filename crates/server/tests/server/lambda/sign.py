@@ -113,7 +113,6 @@ fixture = {
     "signed_at": NOW.strftime("%Y-%m-%dT%H:%M:%SZ"),
     "key_id": KEY,
     "secret": SECRET,
-    "session_token": TOKEN,
     "requests": requests,
 }
 json.dump(fixture, sys.stdout, ensure_ascii=False, indent=1)
