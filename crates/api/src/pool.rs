@@ -43,7 +43,7 @@ shapes! {
         suspect: u64 = record.suspect,
         /// Null unless the pool is paused.
         pause: Option<PoolPause> = record.settings.paused.as_ref().map(PoolPause::from),
-        /// `halving` or `fifo`.
+        /// `adaptive`, `halving` or `fifo`.
         policy: &'static str = record.settings.policy.as_str(),
         /// Units granted to a request that does not say how many it needs.
         default_units: u32 = record.settings.default_units.get(),
@@ -261,6 +261,9 @@ shapes! {
         hint: Option<String>,
         /// Interval of heartbeats in seconds. Leave it out if the holder sends none.
         heartbeat_seconds: Option<u32>,
+        /// When the work should have ended. Under pressure the pool grants less only while this still holds. Default: twice the
+        /// usual run time and 15 minutes from now.
+        deadline: Option<String>,
         /// Maximum time to wait for units before the server answers, in seconds, from 0 to 50. Default 0.
         wait_seconds: Option<u32>,
     }

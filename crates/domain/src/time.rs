@@ -11,6 +11,7 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     pub const EPOCH: Self = Self(0);
+    pub const MAX: Self = Self(i64::MAX);
 
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)

@@ -38,7 +38,7 @@ pub struct PoolSettings {
     pub default_degree: Option<u32>,
     /// Sets of parallel servers that a session may use. Default 2.
     pub server_sets: Option<u8>,
-    /// `halving` (the default) or `fifo`.
+    /// `adaptive` (the default), `halving` or `fifo`.
     pub policy: Option<String>,
     /// Different capacities at certain times of day.
     pub capacity: Option<Vec<PoolCapacity>>,
@@ -61,7 +61,7 @@ shapes! {
     }
 
     /// A new pool.
-    #[schema(example = json!({ "name": "ADW", "max_units": 40, "threshold_percent": 95, "policy": "halving" }))]
+    #[schema(example = json!({ "name": "ADW", "max_units": 40, "threshold_percent": 95, "policy": "adaptive" }))]
     pub struct CreatePool in body {
         name: String,
         /// `max_units` is required.

@@ -184,6 +184,7 @@ fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
         }
         Event::Snapshot { .. }
         | Event::Asked { .. }
+        | Event::Estimated { .. }
         | Event::Claimed { .. }
         | Event::Unclaimed { .. }
         | Event::Reacquired { .. }

@@ -59,6 +59,8 @@ pub struct Acquire {
     pub hint: Option<String>,
     /// How long the holder may be silent; set if it sends heartbeats.
     pub lease_for: Option<Duration>,
+    /// When the work should have ended; none: what is usual.
+    pub deadline: Option<Timestamp>,
     /// How long the caller waits for the answer.
     pub stays: Duration,
     /// The id of the call, the same in each retry over the network.

@@ -4,29 +4,57 @@
 //! several pools is `held` in this one while another of them has no room: it keeps its place, and counts as one that does
 //! not fit.
 
+mod adaptive;
+
 use super::{Reason, Ticket, TicketId, Weight};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::time::Duration;
+
+pub use adaptive::{OVERTAKES_MAX, SLACK, adaptive_steps};
 
 crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Policy: "a policy is halving or fifo" {
-        /// In order. A request that does not fit gets half, or half of that, down to its minimum. No overtaking.
-        /// Stored under its first name, `document`, so that older versions can read it.
+    pub enum Policy: "a policy is adaptive, halving or fifo" => sentence: &'static str {
         #[default]
+        Adaptive = "adaptive" => "the first request gets a reservation; others start early if they do not delay it, and a \
+            request starts with less if it then ends earlier, or if many wait and its deadline still holds",
+        /// Stored under its first name, `document`, so that older versions can read it.
         #[serde(rename = "document", alias = "halving")]
-        Halving = "halving" or "document",
-        /// In order, all or nothing. No overtaking.
-        Fifo = "fifo",
+        Halving = "halving" or "document" => "strictly in order; a request that does not fit gets half, or half of that, \
+            down to its minimum",
+        Fifo = "fifo" => "strictly in order; all or nothing",
+    }
+
+    /// Why a request could start now.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Turn => sentence: &'static str {
+        #[default]
+        First = "first" => "it was first in the queue",
+        EndsBefore = "ends_before" => "it started ahead of others, because it should end before the first request can start",
+        SpareUnits = "spare_units" => "it started ahead of others, because the first request does not need these units",
+    }
+
+    /// Why it got as much as it did.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Size => sentence: &'static str {
+        #[default]
+        Full = "full" => "all of its units fit",
+        Halved = "halved" => "more did not fit",
+        EndsEarlier = "ends_earlier" => "with less it should end earlier than if it waits for all of its units",
+        Pressure = "pressure" => "many requests wait, and with less it should still end before its deadline",
     }
 }
 
 impl Policy {
     pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
         match self {
-            Self::Halving => least.min(asked),
+            Self::Adaptive | Self::Halving => least.min(asked),
             Self::Fifo => asked,
         }
     }
@@ -40,6 +68,10 @@ pub struct Claimant {
     pub weight: Weight,
     /// The units that it already has, if it waits for more.
     pub has: u64,
+    /// How many later requests started before it.
+    pub overtaken: u32,
+    /// The start that it was told to expect.
+    pub estimated_start: Option<Timestamp>,
 }
 
 impl Claimant {
@@ -49,7 +81,15 @@ impl Claimant {
             Some(upgrade) => (upgrade.parallel, upgrade.parallel),
             None => (ticket.asked, ticket.least),
         };
-        Self { ticket: ticket.id, asked, least, weight: ticket.weight, has: ticket.units() }
+        Self {
+            ticket: ticket.id,
+            asked,
+            least,
+            weight: ticket.weight,
+            has: ticket.units(),
+            overtaken: ticket.overtaken,
+            estimated_start: ticket.eta.map(|eta| eta.p50),
+        }
     }
 
     /// The units that a grant of `parallel` would add to what it has.
@@ -58,51 +98,77 @@ impl Claimant {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What is expected of runs: only the adaptive policy asks.
+pub trait Forecast {
+    fn now(&self) -> Timestamp;
+
+    /// Half of such runs are shorter.
+    fn run_time(&self, ticket: TicketId, parallel: NonZeroU32) -> Duration;
+
+    /// When a waiting request should have ended.
+    fn deadline(&self, ticket: TicketId) -> Timestamp;
+
+    /// When units are expected back, and how many, in order of time.
+    fn releases(&self) -> Vec<(Timestamp, u64)>;
+}
+
+#[derive(Clone, Copy)]
 pub struct View<'a> {
     pub limit: u64,
     pub usage: u64,
     /// In order.
     pub queue: &'a [Claimant],
     pub held: &'a BTreeSet<TicketId>,
+    pub forecast: &'a dyn Forecast,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     pub ticket: TicketId,
     pub parallel: NonZeroU32,
+    pub turn: Turn,
+    pub size: Size,
 }
 
 /// The grants, in order. Total, and never over the limit.
 pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
+    match policy {
+        Policy::Adaptive => adaptive::decide(view),
+        Policy::Halving => in_order(view, |claimant| downgrade_steps(claimant.asked, claimant.least)),
+        Policy::Fifo => in_order(view, |claimant| std::iter::once(claimant.asked)),
+    }
+}
+
+/// Each request gets the first of its `steps` that fits. The rest is reserved for the first request that gets none.
+fn in_order<I: Iterator<Item = NonZeroU32>>(view: &View<'_>, steps: impl Fn(&Claimant) -> I) -> Vec<Grant> {
     let mut usage = view.usage;
     let mut grants = Vec::new();
-    for claimant in view.queue {
+    for claimant in view.queue.iter().take_while(|claimant| !view.held.contains(&claimant.ticket)) {
         let room = view.limit.saturating_sub(usage);
-        let offer = match policy {
-            _ if view.held.contains(&claimant.ticket) => None,
-            Policy::Halving => {
-                downgrade_steps(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room)
-            }
-            Policy::Fifo => Some(claimant.asked).filter(|asked| claimant.needs(*asked) <= room),
-        };
-        // The rest is reserved for the first request that does not fit.
-        let Some(parallel) = offer else { break };
+        let Some(parallel) = steps(claimant).find(|step| claimant.needs(*step) <= room) else { break };
         usage += claimant.needs(parallel);
-        grants.push(Grant { ticket: claimant.ticket, parallel });
+        let size = if parallel < claimant.asked { Size::Halved } else { Size::Full };
+        grants.push(Grant { ticket: claimant.ticket, parallel, turn: Turn::First, size });
     }
     grants
 }
 
 /// Why the remaining requests wait, in order; `usage` is that after [`decide`].
-pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
+pub fn reasons(policy: Policy, view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
     let room = view.limit.saturating_sub(view.usage);
+    let draining = match policy {
+        Policy::Adaptive => view.queue.iter().position(|claimant| adaptive::is_protected(claimant, view.forecast.now())),
+        Policy::Halving | Policy::Fifo => None,
+    };
     let reason = |(place, claimant): (usize, &Claimant)| {
+        let fits = claimant.needs(claimant.least) <= room;
         let reason = match shrunk {
             Some(reason) => reason,
             None if place == 0 && view.held.contains(&claimant.ticket) => Reason::OtherPool,
+            None if place == 0 && fits => Reason::EndsEarlierInFull,
             None if place == 0 => Reason::PoolFull,
-            None if claimant.needs(claimant.least) <= room => Reason::LargerRequestReserved,
+            None if fits && draining.is_some_and(|draining| draining < place) => Reason::PoolDraining,
+            None if fits => Reason::LargerRequestReserved,
             None => Reason::BehindInQueue,
         };
         (claimant.ticket, reason)
@@ -144,12 +210,34 @@ mod tests {
 
     fn claimant(id: u128, asked: u32, least: u32) -> Claimant {
         let ticket = TicketId::new(Uuid::from_u128(id));
-        Claimant { ticket, asked: some(asked), least: some(least), weight: Weight::PLAIN, has: 0 }
+        let (asked, least) = (some(asked), some(least));
+        Claimant { ticket, asked, least, weight: Weight::PLAIN, has: 0, overtaken: 0, estimated_start: None }
+    }
+
+    /// The policies that go in order do not ask it.
+    struct NoForecast;
+
+    impl Forecast for NoForecast {
+        fn now(&self) -> Timestamp {
+            Timestamp::EPOCH
+        }
+
+        fn run_time(&self, _: TicketId, _: NonZeroU32) -> Duration {
+            Duration::ZERO
+        }
+
+        fn deadline(&self, _: TicketId) -> Timestamp {
+            Timestamp::EPOCH
+        }
+
+        fn releases(&self) -> Vec<(Timestamp, u64)> {
+            Vec::new()
+        }
     }
 
     fn granted(policy: Policy, limit: u64, usage: u64, queue: &[Claimant]) -> Vec<u32> {
         let held = BTreeSet::new();
-        let view = View { limit, usage, queue, held: &held };
+        let view = View { limit, usage, queue, held: &held, forecast: &NoForecast };
         decide(policy, &view).into_iter().map(|grant| grant.parallel.get()).collect()
     }
 
@@ -183,16 +271,16 @@ mod tests {
     fn each_who_waits_is_told_why() {
         let queue = [claimant(1, 32, 32), claimant(2, 8, 8), claimant(3, 1, 1)];
         let held = BTreeSet::new();
-        let view = View { limit: 20, usage: 16, queue: &queue, held: &held };
+        let view = View { limit: 20, usage: 16, queue: &queue, held: &held, forecast: &NoForecast };
 
-        let told: Vec<Reason> = reasons(&view, None).into_iter().map(|(_, reason)| reason).collect();
+        let told: Vec<Reason> = reasons(Policy::Halving, &view, None).into_iter().map(|(_, reason)| reason).collect();
         assert_eq!(told, [Reason::PoolFull, Reason::BehindInQueue, Reason::LargerRequestReserved]);
     }
 
     proptest! {
         #[test]
-        fn no_policy_exceeds_the_limit_or_gives_less_than_the_least_or_lets_anybody_overtake(
-            policy in prop::sample::select(Policy::ALL.to_vec()),
+        fn in_order_nobody_exceeds_the_limit_gets_less_than_the_least_or_overtakes(
+            policy in prop::sample::select(vec![Policy::Halving, Policy::Fifo]),
             limit in 0_u64..200,
             usage in 0_u64..250,
             asks in prop::collection::vec((1_u32..64, 1_u32..64, 0_u64..8, any::<bool>()), 0..12),
@@ -206,7 +294,7 @@ mod tests {
                 }
                 queue.push(claimant);
             }
-            let view = View { limit, usage, queue: &queue, held: &held };
+            let view = View { limit, usage, queue: &queue, held: &held, forecast: &NoForecast };
 
             let grants = decide(policy, &view);
 
@@ -228,10 +316,9 @@ mod tests {
 
     #[test]
     fn an_empty_queue_gets_nothing() {
-        use crate::pool::decide::{Policy, View, decide};
-        use std::collections::BTreeSet;
-        let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
-        assert_eq!(decide(Policy::Halving, &view), []);
+        for policy in Policy::ALL {
+            assert_eq!(granted(policy, 950, 0, &[]), [] as [u32; 0]);
+        }
     }
 
     fn steps(asked: u32, least: u32) -> Vec<u32> {

@@ -1,18 +1,13 @@
 //! Estimates waiting times: simulates releases from past run times, and fills the queue into the free room.
 
-use super::decide::{Claimant, downgrade_steps};
-use super::ticket::{Ticket, TicketId};
+use super::decide::{Claimant, Forecast, Policy, adaptive_steps, downgrade_steps};
+use super::ledger::Ledger;
+use super::ticket::{Eta, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::num::NonZeroU32;
 use std::time::Duration;
-
-/// Runs remembered of each kind.
-pub const RUNS_KEPT: usize = 30;
-
-/// Assumed duration of a run without any history.
-const UNKNOWN_RUN: Duration = Duration::from_secs(600);
 
 /// The least remaining time of a run that takes longer than expected.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -20,86 +15,8 @@ const OVERDUE: Duration = Duration::from_secs(30);
 /// Most simulated releases: beyond them it is a guess anyway.
 const HORIZON: usize = 20_000;
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RunKind {
-    pub dag_id: String,
-    pub table: String,
-    pub parallel: NonZeroU32,
-}
-
-/// The last [`RUNS_KEPT`] durations of each kind.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RunTimes {
-    works: BTreeMap<String, BTreeMap<String, Work>>,
-    all: Runs,
-}
-
-/// The same work with any parallelism.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Work {
-    kinds: BTreeMap<NonZeroU32, (RunKind, Runs)>,
-    all: Runs,
-}
-
-/// The last runs in seconds, in order of arrival and sorted, because reads are more frequent than writes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Runs {
-    came: VecDeque<u32>,
-    sorted: Vec<u32>,
-}
-
-impl Runs {
-    fn add(&mut self, seconds: u32) {
-        if self.came.len() == RUNS_KEPT {
-            let oldest = self.came.pop_front();
-            let place = oldest.and_then(|oldest| self.sorted.binary_search(&oldest).ok());
-            place.map(|place| self.sorted.remove(place));
-        }
-        self.came.push_back(seconds);
-        let place = self.sorted.partition_point(|known| *known <= seconds);
-        self.sorted.insert(place, seconds);
-    }
-
-    fn quantile(&self, percent: u8) -> Option<Duration> {
-        let last = self.sorted.len().checked_sub(1)?;
-        let index = (self.sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
-        self.sorted.get(index.min(last)).map(|seconds| Duration::from_secs(u64::from(*seconds)))
-    }
-}
-
-impl RunTimes {
-    pub fn add(&mut self, ticket: &Ticket, took: Duration) {
-        let Some(parallel) = ticket.granted else { return };
-        let (dag_id, table) = (ticket.holder.dag_id().to_owned(), ticket.table.clone());
-        let seconds = u32::try_from(took.as_secs()).unwrap_or(u32::MAX);
-        self.add_seconds(RunKind { dag_id, table, parallel }, seconds);
-    }
-
-    pub fn add_seconds(&mut self, kind: RunKind, seconds: u32) {
-        self.all.add(seconds);
-        let tables = self.works.entry(kind.dag_id.clone()).or_default();
-        let work = tables.entry(kind.table.clone()).or_default();
-        work.all.add(seconds);
-        work.kinds.entry(kind.parallel).or_insert_with(|| (kind, Runs::default())).1.add(seconds);
-    }
-
-    /// By kind, the oldest run first.
-    pub fn kinds(&self) -> impl Iterator<Item = (&RunKind, Vec<u32>)> {
-        let works = self.works.values().flat_map(BTreeMap::values);
-        let kinds = works.flat_map(|work| work.kinds.values());
-        kinds.map(|(kind, runs)| (kind, runs.came.iter().copied().collect()))
-    }
-
-    /// A quantile of this kind's run times; without any, of the same work with other parallelism, or of the pool.
-    pub fn quantile(&self, dag_id: &str, table: &str, parallel: NonZeroU32, percent: u8) -> Duration {
-        let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
-        let kind = work.and_then(|work| work.kinds.get(&parallel));
-        kind.and_then(|(_, runs)| runs.quantile(percent))
-            .or_else(|| work.and_then(|work| work.all.quantile(percent)))
-            .or_else(|| self.all.quantile(percent))
-            .unwrap_or(UNKNOWN_RUN)
-    }
-}
+/// A request without a deadline should end after twice its usual time and this much more.
+const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Estimate {
@@ -109,22 +26,59 @@ pub struct Estimate {
     pub p90: Duration,
 }
 
+/// A pool and its history at an instant.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct Outlook<'a> {
+    pub ledger: &'a Ledger,
     pub now: Timestamp,
-    pub limit: u64,
-    pub usage: u64,
-    pub run_times: &'a RunTimes,
+}
+
+impl Outlook<'_> {
+    fn expected(&self, ticket: &Ticket, parallel: NonZeroU32, percent: u8) -> Duration {
+        let work = (ticket.holder.dag_id(), ticket.table.as_str(), ticket.class);
+        self.ledger.run_times.expected(work, parallel, percent)
+    }
+
+    /// In which time the units in use should come back, and how many.
+    pub fn remaining(&self, percent: u8) -> impl Iterator<Item = (Duration, u64)> {
+        let running = self.ledger.tickets().filter(|ticket| ticket.state.counts());
+        running.take(HORIZON).filter_map(move |ticket| {
+            let expected = self.expected(ticket, ticket.granted?, percent);
+            Some((left_of(expected, ticket.held_since(), self.now), ticket.units()))
+        })
+    }
+}
+
+impl Forecast for Outlook<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn run_time(&self, ticket: TicketId, parallel: NonZeroU32) -> Duration {
+        self.ledger.ticket(ticket).map_or(Duration::ZERO, |ticket| self.expected(ticket, parallel, 50))
+    }
+
+    fn deadline(&self, ticket: TicketId) -> Timestamp {
+        let Some(ticket) = self.ledger.ticket(ticket) else { return self.now };
+        let usual = || self.expected(ticket, ticket.asked, 80).saturating_mul(2).saturating_add(DEADLINE_ALLOWANCE);
+        ticket.deadline.unwrap_or_else(|| ticket.enqueued_at.plus(usual()))
+    }
+
+    fn releases(&self) -> Vec<(Timestamp, u64)> {
+        let mut releases: Vec<_> = self.remaining(50).map(|(left, units)| (self.now.plus(left), units)).collect();
+        releases.sort_unstable();
+        releases
+    }
 }
 
 /// When each request is likely to start. Requests that do not fit even in an empty pool are left out.
 pub fn estimate(
-    situation: Situation<'_>,
-    running: &[&Ticket],
+    outlook: Outlook<'_>,
+    limit: u64,
     queue: &[(Claimant, &Ticket)],
 ) -> HashMap<TicketId, Estimate> {
-    let likely = starts(situation, running, queue, 50);
-    let late = starts(situation, running, queue, 90);
+    let likely = starts(outlook, limit, queue, 50);
+    let late = starts(outlook, limit, queue, 90);
     let both = likely.into_iter().zip(late);
     queue
         .iter()
@@ -134,44 +88,39 @@ pub fn estimate(
 }
 
 /// When each request starts, in order, as far as that can be said.
-fn starts(
-    situation: Situation<'_>,
-    running: &[&Ticket],
-    queue: &[(Claimant, &Ticket)],
-    percent: u8,
-) -> Vec<Duration> {
-    let Situation { now, limit, mut usage, run_times } = situation;
-    let expected = |ticket: &Ticket, parallel| {
-        run_times.quantile(ticket.holder.dag_id(), &ticket.table, parallel, percent)
-    };
+fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], percent: u8) -> Vec<Duration> {
+    let policy = outlook.ledger.settings().policy;
+    let mut usage = outlook.ledger.usage();
     // When units are released, counted from now.
-    let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = running
-        .iter()
-        .take(HORIZON)
-        .filter_map(|ticket| {
-            let expected = expected(ticket, ticket.granted?);
-            Some(Reverse((left_of(expected, ticket.held_since(), now), ticket.units())))
-        })
-        .collect();
+    let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = outlook.remaining(percent).map(Reverse).collect();
     let mut clock = Duration::ZERO;
     let mut starts = Vec::with_capacity(queue.len());
     for (claimant, ticket) in queue.iter().take(HORIZON) {
-        // It starts as soon as its minimum fits, with as much as fits then.
-        let parallel = loop {
+        let enough = match policy {
+            // Where requests wait, most start with half.
+            Policy::Adaptive => adaptive_steps(claimant.asked, claimant.least).nth(1).unwrap_or(claimant.asked),
+            Policy::Halving => claimant.least,
+            Policy::Fifo => claimant.asked,
+        };
+        // It starts as soon as that fits, with as much as fits then.
+        let room = loop {
             let room = limit.saturating_sub(usage);
-            if claimant.needs(claimant.least) <= room {
-                break downgrade_steps(claimant.asked, claimant.least)
-                    .find(|step| claimant.needs(*step) <= room);
+            if claimant.needs(enough) <= room {
+                break room;
             }
             let Some(Reverse((at, units))) = releases.pop() else { return starts };
             clock = clock.max(at);
             usage = usage.saturating_sub(units);
         };
-        let parallel = parallel.unwrap_or(claimant.least);
+        let parallel = match policy {
+            Policy::Halving => downgrade_steps(claimant.asked, enough).find(|step| claimant.needs(*step) <= room),
+            Policy::Adaptive | Policy::Fifo => Some(enough),
+        };
+        let parallel = parallel.unwrap_or(enough);
         starts.push(clock);
         let needs = claimant.needs(parallel);
         usage += needs;
-        releases.push(Reverse((clock.saturating_add(expected(ticket, parallel)), needs)));
+        releases.push(Reverse((clock.saturating_add(outlook.expected(ticket, parallel, percent)), needs)));
     }
     starts
 }
@@ -180,9 +129,36 @@ fn starts(
 fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     let elapsed = now.since(since);
     match expected.checked_sub(elapsed) {
-        Some(left) if left >= OVERDUE => left,
-        _ => OVERDUE.max(elapsed / 4),
+        Some(left) => left.max(OVERDUE),
+        None => OVERDUE.max(elapsed / 4),
     }
+}
+
+/// How good estimates were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Score {
+    pub count: usize,
+    /// Half of the starts were at most this far from the estimate.
+    pub median_error: Duration,
+    /// So many percent started before the p90.
+    pub p90_held_percent: u8,
+}
+
+/// Fewer starts say nothing about the estimates.
+pub const SCORED_LEAST: usize = 20;
+
+/// Compares estimates with when the requests started; none with fewer than [`SCORED_LEAST`].
+pub fn score(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Option<Score> {
+    let (mut errors, mut held) = (Vec::new(), 0);
+    for (at, eta) in started {
+        errors.push(at.since(eta.p50).max(eta.p50.since(at)));
+        held += usize::from(at <= eta.p90);
+    }
+    errors.sort_unstable();
+    let count = errors.len();
+    let median_error = errors.get(count / 2).copied().filter(|_| count >= SCORED_LEAST)?;
+    let p90_held_percent = u8::try_from(held * 100 / count).unwrap_or(100);
+    Some(Score { count, median_error, p90_held_percent })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -217,31 +193,6 @@ mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
-
-    fn kind(dag_id: &str, table: &str, parallel: u32) -> RunKind {
-        RunKind { dag_id: dag_id.to_owned(), table: table.to_owned(), parallel: some(parallel) }
-    }
-
-    #[test]
-    fn the_nearest_past_counts() {
-        let mut past = RunTimes::default();
-        let of = |past: &RunTimes, dag: &str, parallel| past.quantile(dag, "T", some(parallel), 50).as_secs();
-        assert_eq!(of(&past, "a", 8), 600, "nothing is known");
-
-        past.add_seconds(kind("b", "T", 8), 50);
-        assert_eq!(of(&past, "a", 8), 50, "something else of this pool");
-
-        past.add_seconds(kind("a", "T", 4), 200);
-        assert_eq!(of(&past, "a", 8), 200, "the same with another parallelism");
-
-        past.add_seconds(kind("a", "T", 8), 100);
-        assert_eq!(of(&past, "a", 8), 100, "the same");
-        assert_eq!(past.kinds().count(), 3);
-    }
-
     #[test]
     fn who_has_run_for_longer_than_expected_is_taken_to_need_a_quarter_more() {
         let at = |seconds| Timestamp::EPOCH.plus(Duration::from_secs(seconds));
@@ -275,25 +226,6 @@ mod tests {
             let estimate = likely.map(Duration::from_secs).map(|p50| Estimate { p50, p90: p50 });
             let wait = wait_seconds(estimate, Duration::ZERO, TicketId::new(Uuid::from_u128(id)), Pace::default());
             prop_assert!((30..=300).contains(&wait));
-        }
-
-        #[test]
-        fn only_the_last_runs_count_and_a_greater_quantile_is_no_less(
-            runs in prop::collection::vec(0_u32..5_000, 1..100),
-        ) {
-            let mut past = RunTimes::default();
-            for seconds in &runs {
-                past.add_seconds(kind("a", "T", 8), *seconds);
-            }
-            let mut last = runs[runs.len().saturating_sub(RUNS_KEPT)..].to_vec();
-            let (_, kept) = past.kinds().next().unwrap();
-            prop_assert_eq!(&kept, &last);
-
-            last.sort_unstable();
-            let of = |percent| past.quantile("a", "T", some(8), percent).as_secs();
-            prop_assert_eq!(of(100), u64::from(last[last.len() - 1]));
-            prop_assert_eq!(of(0), u64::from(last[0]));
-            prop_assert!(of(50) <= of(90));
         }
     }
 }

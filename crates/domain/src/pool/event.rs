@@ -1,6 +1,8 @@
 //! The append-only log of a pool's decisions, from which its state follows. It has no heartbeats, only missed ones.
 
+use super::decide::{Size, Turn};
 use super::state::Change;
+use super::ticket::Eta;
 use super::{Holder, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -58,7 +60,17 @@ pub enum Event {
     /// A waiting request asked again, and promised to do so until `ask_by`.
     Asked { ticket: TicketId, asked: NonZeroU32, least: NonZeroU32, weight: Weight, ask_by: Timestamp },
     /// Units are reserved until `ask_by`.
-    Granted { ticket: TicketId, parallel: NonZeroU32, ask_by: Timestamp },
+    Granted {
+        ticket: TicketId,
+        parallel: NonZeroU32,
+        ask_by: Timestamp,
+        #[serde(default, skip_serializing_if = "crate::newtype::is_default")]
+        turn: Turn,
+        #[serde(default, skip_serializing_if = "crate::newtype::is_default")]
+        size: Size,
+    },
+    /// A request that waits was told when it should start.
+    Estimated { ticket: TicketId, eta: Eta },
     /// The holder has heard of its grant, in this call.
     Claimed {
         ticket: TicketId,
@@ -86,7 +98,7 @@ pub enum Event {
 }
 
 crate::newtype::named!(Event, kind {
-    Configured = "configured", Snapshot = "snapshot", Enqueued = "enqueued", Asked = "asked", Granted = "granted",
+    Configured = "configured", Snapshot = "snapshot", Enqueued = "enqueued", Asked = "asked", Granted = "granted", Estimated = "estimated",
     Claimed = "claimed", Unclaimed = "unclaimed", Reacquired = "reacquired", Resized = "resized", Wanted = "wanted",
     Doubted = "doubted", Confirmed = "confirmed", Ended = "ended",
 });
@@ -98,6 +110,7 @@ impl Event {
             Self::Enqueued { ticket } => Some(ticket.id),
             Self::Asked { ticket, .. }
             | Self::Granted { ticket, .. }
+            | Self::Estimated { ticket, .. }
             | Self::Claimed { ticket, .. }
             | Self::Unclaimed { ticket, .. }
             | Self::Reacquired { ticket, .. }

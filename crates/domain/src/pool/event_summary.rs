@@ -42,6 +42,7 @@ pub fn peak(pool: &str, units: u64) -> String {
 mod tests {
     use super::*;
     use crate::lease::Epoch;
+    use crate::pool::decide::{Size, Turn};
     use crate::pool::settings::Pause;
     use crate::pool::{Class, Holder, Settings, State, TicketId, Weight};
     use std::num::NonZeroU32;
@@ -67,6 +68,9 @@ mod tests {
             granted_at: None,
             claimed_at: None,
             doubted_at: None,
+            deadline: None,
+            eta: None,
+            overtaken: 0,
             ask_by: Timestamp::EPOCH,
             lease_for: None,
             table: "T".to_owned(),
@@ -78,7 +82,7 @@ mod tests {
     fn of_grant(ticket: &Ticket, parallel: u32, after: u64) -> Option<String> {
         let at = Timestamp::EPOCH.plus(Duration::from_secs(after));
         let parallel = NonZeroU32::new(parallel).unwrap();
-        story(at, &Event::Granted { ticket: ticket.id, parallel, ask_by: at }, Some(ticket))
+        story(at, &Event::Granted { ticket: ticket.id, parallel, ask_by: at, turn: Turn::First, size: Size::Full }, Some(ticket))
     }
 
     #[test]

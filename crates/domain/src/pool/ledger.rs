@@ -1,6 +1,7 @@
 //! The state of one pool, from its log. Usage is the sum over the live tickets; only this file changes it.
 
-use super::estimate::RunTimes;
+use super::decide::Turn;
+use super::run_times::RunTimes;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
 use super::{Event, Holder, Settings};
@@ -159,8 +160,20 @@ impl Ledger {
         {
             self.run_times.add(&ticket, at.since(claimed_at));
         }
+        if let Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. } = event {
+            for overtaken in self.ahead_of(&ticket, at) {
+                self.tickets.entry(overtaken).and_modify(|ticket| ticket.overtaken = ticket.overtaken.saturating_add(1));
+            }
+        }
         self.put(ticket.clone());
         Ok(Some(ticket))
+    }
+
+    /// The waiting requests that were in the queue before a ticket.
+    pub fn ahead_of(&self, ticket: &Ticket, at: Timestamp) -> Vec<TicketId> {
+        let order = ticket.order(at);
+        let is_ahead = |other: &&Ticket| other.state == State::Waiting && other.order(at) < order;
+        self.tickets.values().filter(is_ahead).map(|other| other.id).collect()
     }
 }
 
@@ -184,6 +197,10 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.granted = Some(*parallel);
             ticket.granted_at = Some(at);
             ticket.ask_by = *ask_by;
+        }
+        Event::Estimated { eta, .. } => {
+            (ticket.state == State::Waiting).then_some(())?;
+            ticket.eta = Some(*eta);
         }
         Event::Claimed { call, .. } => {
             step(ticket, Change::Claim)?;

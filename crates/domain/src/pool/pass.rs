@@ -5,6 +5,7 @@ mod answer;
 mod turn;
 
 use super::command::{Answer, Command, Level, Release, ReleaseBy, Released};
+use super::decide::Turn;
 use super::estimate::Pace;
 use super::ledger::{Contradiction, Ledger};
 use super::state::{State, next};
@@ -52,6 +53,7 @@ pub fn pass(
         early.push((index, pass.command(command)?));
     }
     pass.turn()?;
+    pass.estimate()?;
     early.sort_unstable_by_key(|(index, _): &(usize, EarlyAnswer)| *index);
     let answers = early.into_iter().map(|(_, early)| pass.answer(early)).collect();
     let Pass { outcome, .. } = pass;
@@ -151,6 +153,12 @@ impl Pass<'_> {
     fn apply(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
         let ticket = ledger.apply(self.now, &event)?;
+        let overtaken = match (&event, &ticket) {
+            (Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. }, Some(ticket)) => {
+                ledger.ahead_of(ticket, self.now)
+            }
+            _ => Vec::new(),
+        };
         let version = ledger.version() + 1;
         if let Event::Ended { ticket, end } = &event {
             self.outcome.ends.insert(*ticket, end.clone());
@@ -158,6 +166,9 @@ impl Pass<'_> {
         let holder = ticket.as_ref().map(|ticket| ticket.holder.clone());
         if let Some(ticket) = ticket {
             self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket.id, ticket);
+        }
+        for ticket in overtaken {
+            self.touch(pool, ticket);
         }
         let records = self.outcome.records.entry(pool.clone()).or_default();
         let seq = i32::try_from(records.len()).unwrap_or(i32::MAX);

@@ -2,7 +2,7 @@
 //! second ticket of a holder, no missing record, and no impossible event.
 
 use super::ledger::{Contradiction, Ledger};
-use super::{Event, Policy, Record, Settings, Ticket};
+use super::{Event, Policy, Record, Settings, State, Ticket};
 use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -78,10 +78,13 @@ fn check_grant(
         return Err(Contradiction::OverAdmitted { ticket, usage, limit });
     }
     let is_due = match (&record.event, before.upgrade) {
+        (Event::Granted { .. }, _) if settings.policy == Policy::Adaptive => is_step(before, parallel),
         (Event::Granted { .. }, _) => {
             let room = limit.saturating_sub(used);
             Some(parallel) == largest(settings.policy, before, room)
         }
+        // More, before its holder has heard of the grant.
+        (_, None) if settings.policy == Policy::Adaptive && before.state == State::Granted => is_step(before, parallel),
         (_, upgrade) => upgrade.is_some_and(|upgrade| upgrade.parallel == parallel),
     };
     if settings.paused.is_some() || !is_due {
@@ -90,12 +93,20 @@ fn check_grant(
     Ok(())
 }
 
+/// Whether the adaptive policy grants this: all, half, a quarter, or the least.
+fn is_step(ticket: &Ticket, parallel: NonZeroU32) -> bool {
+    let (asked, parallel) = (ticket.asked.get(), parallel.get());
+    let least = ticket.least.get().min(asked);
+    parallel >= least && [asked, asked / 2, asked / 4, least].map(|step| step.max(least)).contains(&parallel)
+}
+
 /// The most that a ticket may be granted with `room` units left.
 fn largest(policy: Policy, ticket: &Ticket, room: u64) -> Option<NonZeroU32> {
     let fits =
         |parallel: u32| NonZeroU32::new(parallel).filter(|parallel| ticket.weight.units(*parallel) <= room);
     let (mut parallel, least) = (ticket.asked.get(), ticket.least.get().min(ticket.asked.get()));
     match policy {
+        Policy::Adaptive => None,
         Policy::Fifo => fits(parallel),
         Policy::Halving => {
             while fits(parallel).is_none() && parallel > least {

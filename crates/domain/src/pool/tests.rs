@@ -39,16 +39,15 @@ fn live(seed: u64, commands: u64) {
     world.saw_everything();
 }
 
-/// Numbers that look random and are the same every time: `SplitMix64`.
-struct Random(u64);
+struct Random(super::simulate::random::Random);
 
 impl Random {
+    const fn new(seed: u64) -> Self {
+        Self(super::simulate::random::Random::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 
     /// From 0 to `bound` - 1.

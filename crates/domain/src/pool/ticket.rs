@@ -27,6 +27,13 @@ pub struct Upgrade {
     pub since: Timestamp,
 }
 
+/// When a waiting request should start, as it was estimated when it joined the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Eta {
+    pub p50: Timestamp,
+    pub p90: Timestamp,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ticket {
     /// Also the id of the lease.
@@ -52,6 +59,14 @@ pub struct Ticket {
     pub claimed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubted_at: Option<Timestamp>,
+    /// When it should have ended; none: what is usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta: Option<Eta>,
+    /// How many later requests started while it waited.
+    #[serde(default, skip_serializing_if = "crate::newtype::is_default")]
+    pub overtaken: u32,
     /// Until when its holder promised to ask again, in the queue or before the claim.
     pub ask_by: Timestamp,
     /// How long its holder may be silent; none without heartbeats.

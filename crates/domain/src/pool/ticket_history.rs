@@ -1,5 +1,6 @@
 //! The decisions about one ticket, line by line.
 
+use super::decide::{Size, Turn};
 use super::{End, Event, Ticket};
 use crate::duration;
 use crate::time::Timestamp;
@@ -14,7 +15,12 @@ pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
             format!("asked for {}, at least {}", ticket.asked, ticket.least)
         }
         Event::Enqueued { ticket } => format!("asked for {}", ticket.asked),
-        Event::Granted { parallel, .. } => granted(at, parallel.get(), ticket),
+        Event::Granted { parallel, turn, size, .. } => granted(at, parallel.get(), ticket, *turn, *size),
+        Event::Estimated { eta, .. } => format!(
+            "was told to expect its units in {}, and with 90 % certainty in {}",
+            duration::show(seconds(eta.p50.since(at))),
+            duration::show(seconds(eta.p90.since(at)))
+        ),
         Event::Claimed { .. } => "claimed its units".to_owned(),
         Event::Unclaimed { .. } => {
             "left before it could claim its units; they stay reserved for a while".to_owned()
@@ -29,14 +35,25 @@ pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
     })
 }
 
-fn granted(at: Timestamp, parallel: u32, ticket: &Ticket) -> String {
-    let waited = Duration::from_secs(at.since(ticket.enqueued_at).as_secs());
+fn seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
+
+fn granted(at: Timestamp, parallel: u32, ticket: &Ticket, turn: Turn, size: Size) -> String {
+    let waited = seconds(at.since(ticket.enqueued_at));
     let when =
         if waited.is_zero() { "at once".to_owned() } else { format!("after {}", duration::show(waited)) };
-    match parallel < ticket.asked.get() {
+    let mut text = match parallel < ticket.asked.get() {
         true => format!("granted {when}, downgraded {} → {parallel}", ticket.asked),
         false => format!("granted {parallel} {when}"),
+    };
+    if size != Size::Full {
+        text.push_str(&format!(": {}", size.sentence()));
     }
+    if turn != Turn::First {
+        text.push_str(&format!("; {}", turn.sentence()));
+    }
+    text
 }
 
 pub(super) fn ended(end: &End) -> String {
@@ -83,6 +100,9 @@ mod tests {
             granted_at: None,
             claimed_at: None,
             doubted_at: None,
+            deadline: None,
+            eta: None,
+            overtaken: 0,
             ask_by: Timestamp::EPOCH,
             lease_for: None,
             table: String::new(),
@@ -90,14 +110,14 @@ mod tests {
             call: None,
         };
         let grant =
-            |parallel| Event::Granted { ticket: id, parallel: some(parallel), ask_by: Timestamp::EPOCH };
+            |parallel, size| Event::Granted { ticket: id, parallel: some(parallel), ask_by: Timestamp::EPOCH, turn: Turn::First, size };
         let told = |seconds, event: Event| {
             line(Timestamp::EPOCH.plus(Duration::from_secs(seconds)), &event, &ticket).unwrap()
         };
 
         assert_eq!(told(0, Event::Enqueued { ticket: Box::new(ticket.clone()) }), "asked for 16, at least 2");
-        assert_eq!(told(45, grant(8)), "granted after 45s, downgraded 16 → 8");
-        assert_eq!(told(0, grant(16)), "granted 16 at once");
+        assert_eq!(told(45, grant(8, Size::Halved)), "granted after 45s, downgraded 16 → 8: more did not fit");
+        assert_eq!(told(0, grant(16, Size::Full)), "granted 16 at once");
         let end = End::ByOperator { by: "minsu".into(), reason: "dead".into() };
         assert_eq!(told(90, Event::Ended { ticket: id, end }), "was released by minsu: dead");
     }

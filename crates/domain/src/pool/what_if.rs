@@ -50,7 +50,7 @@ pub fn most_that_would_start(
 mod tests {
     use super::*;
     use crate::pool::command::{Acquire, Answer, Part};
-    use crate::pool::{Class, Holder, Settings};
+    use crate::pool::{Class, Holder, Policy, Settings};
     use proptest::prelude::*;
     use std::time::Duration;
     use uuid::Uuid;
@@ -76,6 +76,7 @@ mod tests {
             table: String::new(),
             hint: None,
             lease_for: None,
+            deadline: None,
             stays: Duration::ZERO,
             call: None,
         };
@@ -88,6 +89,7 @@ mod tests {
     fn pool(max_units: u32) -> (PoolName, BTreeMap<PoolName, Ledger>) {
         let name: PoolName = "p".parse().unwrap();
         let settings = Settings {
+            policy: Policy::Halving,
             threshold_percent: 100,
             min_units: NonZeroU32::MIN,
             ..Settings::new(name.clone(), max_units)

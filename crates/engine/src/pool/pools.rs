@@ -13,7 +13,7 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName, TicketId};
-use tidemill_domain::time::Clock;
+use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_store::{Store, StoreError, Tx};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -145,6 +145,8 @@ pub struct AcquireRequest {
     pub hint: Option<String>,
     /// Heartbeat timeout, if the holder sends heartbeats.
     pub lease_for: Option<Duration>,
+    /// When the work should have ended; none: twice its usual time and 15 minutes.
+    pub deadline: Option<Timestamp>,
     /// Identifies the call in all its attempts over the network.
     pub call: Option<String>,
 }
@@ -175,6 +177,7 @@ impl AcquireRequest {
             table: String::new(),
             hint: None,
             lease_for: None,
+            deadline: None,
             call: None,
         }
     }
@@ -197,6 +200,7 @@ impl AcquireRequest {
             table: self.table.clone(),
             hint: self.hint.clone(),
             lease_for: self.lease_for,
+            deadline: self.deadline,
             stays,
             call: self.call.clone(),
         }

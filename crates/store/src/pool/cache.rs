@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
-use tidemill_domain::pool::estimate::{RUNS_KEPT, RunTimes};
+use tidemill_domain::pool::run_times::{RUNS_KEPT, RunTimes};
 use tidemill_domain::pool::{Ledger, PoolName, State};
 use tidemill_domain::time::Timestamp;
 
@@ -96,7 +96,7 @@ impl Pools<'_> {
         let name = row.record.settings.name.as_str();
         let mut run_times = self.pool_old_run_times(name).await?;
         for run in self.pool_ended_runs(name, RUNS_READ).await? {
-            run_times.add_seconds(run.kind, seconds_between(run.started_at, run.ended_at));
+            run_times.add_seconds(run.kind, run.class, seconds_between(run.started_at, run.ended_at));
         }
         ledger.run_times = run_times;
         Ok(ledger)
@@ -115,7 +115,7 @@ impl Pools<'_> {
         let mut run_times = RunTimes::default();
         for row in self.pool_run_time_list(pool).await? {
             for seconds in row.seconds.into_iter().take(RUNS_KEPT) {
-                run_times.add_seconds(row.kind.clone(), seconds);
+                run_times.add_seconds(row.kind.clone(), row.class, seconds);
             }
         }
         Ok(run_times)

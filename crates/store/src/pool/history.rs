@@ -11,7 +11,7 @@ use crate::statement::{serialised, statements};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tidemill_domain::pool::estimate::RunKind;
+use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::usage::{UsageStep, step_of};
 use tidemill_domain::pool::{PoolName, State};
@@ -63,16 +63,17 @@ impl Pools<'_> {
             let Some(started_at) = row.started_at.filter(|_| row.state == State::Released.as_str()) else {
                 continue;
             };
-            run_times.add_seconds(row.kind.clone(), seconds_between(started_at, row.ended_at));
+            run_times.add_seconds(row.kind.clone(), row.class, seconds_between(started_at, row.ended_at));
             changed.insert(row.kind);
         }
         let mut saved = Vec::with_capacity(changed.len());
-        for (kind, seconds) in run_times.kinds().filter(|(kind, _)| changed.contains(kind)) {
+        for (kind, class, seconds) in run_times.kinds().filter(|(kind, ..)| changed.contains(kind)) {
             saved.push(SavedRunTime {
                 pool: name.to_string(),
                 dag_id: kind.dag_id.clone(),
                 table_name: kind.table.clone(),
                 parallel: kind.parallel.get(),
+                class: class.as_str(),
                 seconds: json(&seconds)?,
             });
         }
@@ -105,14 +106,14 @@ impl Pools<'_> {
 
 statements! {
     fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
-        "select dag_id, table_name, parallel, seconds from tidemill_pool_run_time where pool = $1"
+        "select dag_id, table_name, parallel, class, seconds from tidemill_pool_run_time where pool = $1"
     }
 
     /// The last released ones, the oldest first.
     fn pool_ended_runs(pool: &str, limit: i64) -> Vec<EndedRunRow> {
-        "select dag_id, table_name, parallel, started_at, ended_at
+        "select dag_id, table_name, parallel, class, started_at, ended_at
          from (
-             select dag_id, table_name, parallel, started_at, ended_at
+             select dag_id, table_name, parallel, class, started_at, ended_at
              from tidemill_pool_ticket
              where pool = $1
                and state = 'released'
@@ -135,7 +136,7 @@ statements! {
                  order by ended_at
                  limit $3
              ))
-             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+             returning dag_id, table_name, parallel, class, state, version, started_at, ended_at"
         }
         sqlite {
             "delete from tidemill_pool_ticket
@@ -147,17 +148,17 @@ statements! {
                  order by ended_at
                  limit $3
              )
-             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+             returning dag_id, table_name, parallel, class, state, version, started_at, ended_at"
         }
     }
 
     fn pool_run_time_save(run_times: &[SavedRunTime]) -> () {
         bind(serialised(run_times)?)
-        "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
-         select pool, dag_id, table_name, parallel, seconds
-         from {rows saved $1: pool text, dag_id text, table_name text, parallel bigint, seconds text} where true
+        "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, class, seconds)
+         select pool, dag_id, table_name, parallel, class, seconds
+         from {rows saved $1: pool text, dag_id text, table_name text, parallel bigint, class text, seconds text} where true
          on conflict (pool, dag_id, table_name, parallel) do update
-         set seconds = excluded.seconds"
+         set class = excluded.class, seconds = excluded.seconds"
     }
 
     /// Adds the current usage to the present step of every pool, in lock order. Returns the number of pools.

@@ -1,5 +1,6 @@
 //! Metrics of pools, read from the rows, so that every process sees the same; and usage in steps of five minutes.
 
+use crate::codec::DbTime;
 use crate::error::Result;
 use crate::pool::row::LevelRow;
 use crate::statement::statements;
@@ -7,6 +8,8 @@ use crate::tx::Pools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::estimate::{Score, score};
+use tidemill_domain::pool::ticket::Eta;
 use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks};
 use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_domain::time::Timestamp;
@@ -47,6 +50,15 @@ impl Pools<'_> {
         Ok(rows.into_iter().filter_map(|(pool, number)| Some((pool.parse().ok()?, count(number)))).collect())
     }
 
+    /// How good the estimates of the last starts were; none with too few of them.
+    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Option<Score>> {
+        let rows = self.pool_estimate_list(name.as_str(), SCORED_MOST).await?;
+        let started = rows.into_iter().map(|(started_at, p50, p90)| {
+            (started_at.into(), Eta { p50: p50.into(), p90: p90.into() })
+        });
+        Ok(score(started))
+    }
+
     /// Steps in which a pool was fuller than in the day before, the oldest first.
     pub async fn peaks(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>> {
         let now = self.now().await?;
@@ -55,7 +67,17 @@ impl Pools<'_> {
     }
 }
 
+/// Starts that count for the score of the estimates.
+const SCORED_MOST: u32 = 500;
+
 statements! {
+    /// The last starts after a wait, with what was expected. By `tidemill_pool_ticket_estimated`.
+    fn pool_estimate_list(pool: &str, limit: u32) -> Vec<(DbTime, DbTime, DbTime)> {
+        "select started_at, eta_p50, eta_p90 from tidemill_pool_ticket
+         where pool = $1 and eta_p50 is not null and started_at is not null
+         order by started_at desc limit $2"
+    }
+
     /// By name. Reads only the tickets of pools with a queue.
     fn pool_level_list(limit: u32) -> Vec<LevelRow> {
         "select name, settings, usage, active, waiting, suspect,

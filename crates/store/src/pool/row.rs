@@ -2,15 +2,15 @@
 
 use super::{PoolLevel, PoolRecord};
 use crate::error::{Result, damaged};
-use crate::statement::{Stored, stored};
+use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::estimate::RunKind;
+use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
+use tidemill_domain::pool::{Class, Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 pub(super) const POOL: (&str, &str) = ("tidemill_pool", "name");
@@ -71,6 +71,9 @@ pub(crate) struct SavedTicket {
     end_call: Option<String>,
     expires_at: Option<i64>,
     lease_micros: Option<i64>,
+    class: &'static str,
+    eta_p50: Option<i64>,
+    eta_p90: Option<i64>,
     detail: String,
 }
 
@@ -107,6 +110,9 @@ impl SavedTicket {
             end_call: end_call.filter(|_| has_ended).map(str::to_owned),
             expires_at: expires_at(ticket, settings, now).map(Timestamp::as_micros),
             lease_micros,
+            class: ticket.class.as_str(),
+            eta_p50: ticket.eta.map(|eta| eta.p50.as_micros()),
+            eta_p90: ticket.eta.map(|eta| eta.p90.as_micros()),
             detail: json(ticket)?,
         })
     }
@@ -203,12 +209,14 @@ stored! {
 stored! {
     pub(crate) struct RunTimeRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
+        pub(crate) class: Class => class(row)?,
         pub(crate) seconds: Vec<u32> => row.json("seconds")?,
     }
 
     /// A released ticket.
     pub(crate) struct EndedRunRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
+        pub(crate) class: Class => class(row)?,
         pub(crate) started_at: Timestamp,
         pub(crate) ended_at: Timestamp,
     }
@@ -216,11 +224,18 @@ stored! {
     /// A deleted ticket.
     pub(crate) struct ForgottenRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
+        pub(crate) class: Class => class(row)?,
         pub(crate) state: String,
         pub(crate) version: i64,
         pub(crate) started_at: Option<Timestamp>,
         pub(crate) ended_at: Timestamp,
     }
+}
+
+/// Rows of older programs have no class.
+fn class(row: &Columns<'_>) -> Result<Class, sqlx::Error> {
+    let word = row.get::<Option<String>>("class")?;
+    row.checked("class", word.map_or(Some(Class::Normal), |word| word.parse().ok()))
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -229,6 +244,7 @@ pub(crate) struct SavedRunTime {
     pub(crate) dag_id: String,
     pub(crate) table_name: String,
     pub(crate) parallel: u32,
+    pub(crate) class: &'static str,
     /// JSON, the oldest first.
     pub(crate) seconds: String,
 }

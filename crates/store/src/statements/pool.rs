@@ -17,20 +17,21 @@ macro_rules! save_tickets {
         concat!(
             "insert into tidemill_pool_ticket
                  (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
+                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, class, eta_p50, eta_p90, detail, heard_at)
              select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
                     {instant enqueued_at}, {instant started_at}, {instant ended_at}, ending, end_call,
-                    {instant expires_at}, lease_micros, detail, ", $now, "
+                    {instant expires_at}, lease_micros, class, {instant eta_p50}, {instant eta_p90}, detail, ", $now, "
              from {rows saved ", $tickets, ": id uuid, pool text, version bigint, state text, dag_id text, run_id text,
                   task text, map_index integer, table_name text, parallel bigint, units bigint, epoch bigint,
                   enqueued_at bigint, started_at bigint, ended_at bigint, ending text, end_call text,
-                  expires_at bigint, lease_micros bigint, detail text}
+                  expires_at bigint, lease_micros bigint, class text, eta_p50 bigint, eta_p90 bigint, detail text}
              where true
              on conflict (id) do update
              set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
                  units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
                  ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-                 expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+                 expires_at = excluded.expires_at, lease_micros = excluded.lease_micros,
+                 eta_p50 = excluded.eta_p50, eta_p90 = excluded.eta_p90, detail = excluded.detail,
                  heard_at = excluded.heard_at"
         )
     };

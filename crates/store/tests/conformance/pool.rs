@@ -18,7 +18,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::pool::command::{Acquire, Answer, Command, Part, Release, ReleaseBy};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
-use tidemill_domain::pool::{Class, Holder, PoolName, Settings, State, TicketId};
+use tidemill_domain::pool::{Class, Holder, Policy, PoolName, Settings, State, TicketId};
 use tidemill_store::pool::{Defined, Lapses, PassRequest, PoolCache};
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ pub(crate) fn adw() -> PoolName {
 }
 
 pub(crate) async fn create(bench: &Bench, max_units: u32) -> Settings {
-    let mut settings = Settings::new(adw(), max_units);
+    let mut settings = Settings { policy: Policy::Halving, ..Settings::new(adw(), max_units) };
     settings.external_id = Some(4);
     settings.threshold_percent = 100;
     let mut tx = bench.begin().await;
@@ -68,6 +68,7 @@ pub(crate) fn acquire(run: &str, units: u32) -> Acquire {
         table: "SALES".into(),
         hint: None,
         lease_for: None,
+        deadline: None,
         stays: Duration::ZERO,
         call: None,
     }

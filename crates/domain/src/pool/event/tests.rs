@@ -61,12 +61,14 @@ prop_compose! {
         epoch in any::<i64>().prop_map(Epoch::new),
         (enqueued_at, granted_at, claimed_at) in (instant(), of(instant()), of(instant())),
         (doubted_at, ask_by) in (of(instant()), instant()),
+        (deadline, overtaken) in (of(instant()), any::<u32>()),
+        eta in of((instant(), instant()).prop_map(|(p50, p90)| Eta { p50, p90 })),
         (lease_for, table) in (of(time()), any::<String>()),
         (hint, call) in (of(any::<String>()), of(any::<String>())),
     ) -> Ticket {
         Ticket {
             id, request, with, holder, state, class, weight, asked, least, granted, upgrade, epoch,
-            enqueued_at, granted_at, claimed_at, doubted_at, ask_by, lease_for, table, hint, call,
+            enqueued_at, granted_at, claimed_at, doubted_at, deadline, eta, overtaken, ask_by, lease_for, table, hint, call,
         }
     }
 }
@@ -125,11 +127,11 @@ fn event() -> impl Strategy<Value = Event> {
         (id(), number(), number(), weight(), instant()).prop_map(|(ticket, asked, least, weight, ask_by)| {
             Event::Asked { ticket, asked, least, weight, ask_by }
         }),
-        (id(), number(), instant()).prop_map(|(ticket, parallel, ask_by)| Event::Granted {
-            ticket,
-            parallel,
-            ask_by
-        }),
+        (id(), number(), instant(), select(Turn::ALL.to_vec()), select(Size::ALL.to_vec())).prop_map(
+            |(ticket, parallel, ask_by, turn, size)| Event::Granted { ticket, parallel, ask_by, turn, size }
+        ),
+        (id(), instant(), instant())
+            .prop_map(|(ticket, p50, p90)| Event::Estimated { ticket, eta: Eta { p50, p90 } }),
         (id(), of(any::<String>())).prop_map(|(ticket, call)| Event::Claimed { ticket, call }),
         (id(), instant()).prop_map(|(ticket, ask_by)| Event::Unclaimed { ticket, ask_by }),
         (id(), of(any::<String>())).prop_map(|(ticket, call)| Event::Reacquired { ticket, call }),

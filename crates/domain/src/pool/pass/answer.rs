@@ -3,9 +3,11 @@
 use super::{EarlyAnswer, Pass};
 use crate::pool::command::{Admitted, Answer, Level, Waits};
 use crate::pool::decide::{Claimant, View, reasons};
-use crate::pool::estimate::{Estimate, Situation, estimate, wait_seconds};
+use crate::pool::estimate::{Estimate, Outlook, estimate, wait_seconds};
+use crate::pool::ledger::Contradiction;
 use crate::pool::settings::admit_limit;
-use crate::pool::{End, Ledger, PoolName, Reason, Settings, State, Ticket, TicketId};
+use crate::pool::ticket::Eta;
+use crate::pool::{End, Event, Ledger, PoolName, Reason, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -55,19 +57,41 @@ impl Queue {
         };
         let held: BTreeSet<TicketId> =
             queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
-        let view = View { limit, usage, queue: &claimants, held: &held };
-        let reasons = reasons(&view, stopped(ledger.settings(), usage, now));
+        let outlook = Outlook { ledger, now };
+        let view = View { limit, usage, queue: &claimants, held: &held, forecast: &outlook };
+        let reasons = reasons(policy, &view, stopped(ledger.settings(), usage, now));
         let places = (1..).zip(reasons).map(|(position, (id, reason))| (id, (position, reason))).collect();
-        let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
-        let situation = Situation { now, limit, usage, run_times: &ledger.run_times };
         // The end of a pause is unknown.
         let is_paused = ledger.settings().paused.is_some();
-        let estimates = if is_paused { HashMap::new() } else { estimate(situation, &running, &queue) };
+        let estimates = if is_paused { HashMap::new() } else { estimate(outlook, limit, &queue) };
         Self { places, estimates }
     }
 }
 
 impl Pass<'_> {
+    /// Records when new requests in the queues should start, so that the estimates can be compared with what happens.
+    pub(super) fn estimate(&mut self) -> Result<(), Contradiction> {
+        let is_new = |ticket: &Ticket| ticket.state == State::Waiting && ticket.eta.is_none();
+        let pools: Vec<PoolName> = self.outcome.tickets.keys().cloned().collect();
+        for pool in pools {
+            let Some(ledger) = self.ledgers.get(&pool) else { continue };
+            let new: Vec<TicketId> =
+                ledger.tickets().filter(|ticket| is_new(ticket)).map(|ticket| ticket.id).collect();
+            if new.is_empty() {
+                continue;
+            }
+            let queue = Queue::of(ledger, self.now);
+            for ticket in new {
+                if let Some(Estimate { p50, p90 }) = queue.estimates.get(&ticket) {
+                    let eta = Eta { p50: self.now.plus(*p50), p90: self.now.plus(*p90) };
+                    self.apply(&pool, Event::Estimated { ticket, eta })?;
+                }
+            }
+            self.queues.insert(pool, queue);
+        }
+        Ok(())
+    }
+
     pub(super) fn answer(&mut self, early: EarlyAnswer) -> Answer {
         let (tickets, is_duplicate) = match early {
             EarlyAnswer::Now(answer) => return answer,

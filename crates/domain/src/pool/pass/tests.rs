@@ -1,6 +1,7 @@
 //! One pass at a time. After every pass the log is audited as well.
 
 mod acquire;
+mod adaptive;
 mod give_back;
 mod lapse;
 mod limit;
@@ -13,7 +14,7 @@ use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Part, Release, ReleaseBy, Released, Waits};
 use crate::pool::event::End;
 use crate::pool::replay::replay;
-use crate::pool::{Class, Holder, Settings};
+use crate::pool::{Class, Holder, Policy, Settings};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use uuid::Uuid;
@@ -41,12 +42,16 @@ struct Bench {
 }
 
 impl Bench {
-    /// Pools with a limit of 100 % and a minimum of 2.
+    /// Pools with a limit of 100 % and a minimum of 2 that serve strictly in order.
     fn of(pools: &[(&str, u32)]) -> Self {
+        Self::with(Policy::Halving, pools)
+    }
+
+    fn with(policy: Policy, pools: &[(&str, u32)]) -> Self {
         let made: BTreeMap<PoolName, Settings> = pools
             .iter()
             .map(|(name, units)| {
-                (pool(name), Settings { threshold_percent: 100, ..Settings::new(pool(name), *units) })
+                (pool(name), Settings { policy, threshold_percent: 100, ..Settings::new(pool(name), *units) })
             })
             .collect();
         let ledgers =
@@ -108,6 +113,7 @@ impl Bench {
             table: "SALES_ORDER".to_owned(),
             hint: None,
             lease_for: None,
+            deadline: None,
             stays: Duration::ZERO,
             call: None,
         }

@@ -6,10 +6,12 @@
 //! and two requests never wait for each other.
 
 use super::Pass;
-use crate::pool::decide::{Claimant, Grant, View, decide};
+use crate::pool::decide::{Claimant, Grant, Policy, View, adaptive_steps, decide};
+use crate::pool::estimate::Outlook;
 use crate::pool::ledger::Contradiction;
 use crate::pool::{End, Event, Ledger, PoolName, State, Ticket, TicketId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 impl Pass<'_> {
     pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
@@ -28,7 +30,8 @@ impl Pass<'_> {
             held.extend(partly);
         };
         for (pool, grants) in &offers {
-            let head = queues.get(pool).and_then(|queue| queue.get(grants.len()));
+            let is_left = |claimant: &&Claimant| !grants.iter().any(|grant| grant.ticket == claimant.ticket);
+            let head = queues.get(pool).and_then(|queue| queue.iter().find(is_left));
             let is_stuck = |head: &&Claimant| {
                 unreachable.contains(&head.ticket) && self.may_move(pool, grants, &queues, head)
             };
@@ -43,6 +46,32 @@ impl Pass<'_> {
                 self.grant(&pool, grant)?;
             }
         }
+        self.raise()
+    }
+
+    /// Where nobody waits, requests that got less get more, as long as their holders have not heard of the grant.
+    fn raise(&mut self) -> Result<(), Contradiction> {
+        let mut raised = Vec::new();
+        for (pool, ledger) in self.ledgers.iter() {
+            let settings = ledger.settings();
+            if settings.policy != Policy::Adaptive || settings.paused.is_some() || ledger.waiting() > 0 {
+                continue;
+            }
+            let mut room = settings.limit_at(self.now).saturating_sub(ledger.usage());
+            let is_small = |ticket: &&Ticket| ticket.state == State::Granted && ticket.is_downgraded();
+            for ticket in ledger.tickets().filter(is_small) {
+                let more = |parallel: &NonZeroU32| ticket.weight.units(*parallel).saturating_sub(ticket.units());
+                let mut steps = adaptive_steps(ticket.asked, ticket.least);
+                let largest = steps.find(|step| Some(*step) > ticket.granted && more(step) <= room);
+                if let Some(parallel) = largest {
+                    room -= more(&parallel);
+                    raised.push((pool.clone(), ticket.id, parallel, ticket.asked));
+                }
+            }
+        }
+        for (pool, ticket, parallel, asked) in raised {
+            self.apply(&pool, Event::Resized { ticket, parallel, asked })?;
+        }
         Ok(())
     }
 
@@ -56,8 +85,9 @@ impl Pass<'_> {
     ) -> bool {
         let (Some(ledger), Some(queue)) = (self.ledgers.get(pool), queues.get(pool)) else { return false };
         let settings = ledger.settings();
+        let claimant = |grant: &Grant| queue.iter().find(|claimant| claimant.ticket == grant.ticket);
         let given: u64 =
-            queue.iter().zip(grants).map(|(claimant, grant)| claimant.needs(grant.parallel)).sum();
+            grants.iter().filter_map(|grant| Some(claimant(grant)?.needs(grant.parallel))).sum();
         let needs = head.needs(settings.policy.least(head.asked, head.least));
         let fits = ledger.usage().saturating_add(given).saturating_add(needs) <= settings.limit_at(self.now);
         (fits && settings.paused.is_none()) || needs > settings.greatest_limit()
@@ -113,7 +143,8 @@ impl Pass<'_> {
             let settings = ledger.settings();
             let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
             let limit = settings.limit_at(self.now);
-            let view = View { limit, usage: ledger.usage(), queue, held };
+            let forecast = &Outlook { ledger, now: self.now };
+            let view = View { limit, usage: ledger.usage(), queue, held, forecast };
             let grants = if settings.paused.is_some() { Vec::new() } else { decide(settings.policy, &view) };
             (pool.clone(), grants)
         };
@@ -137,13 +168,13 @@ impl Pass<'_> {
     }
 
     fn grant(&mut self, pool: &PoolName, grant: Grant) -> Result<(), Contradiction> {
-        let Grant { ticket: id, parallel } = grant;
+        let Grant { ticket: id, parallel, turn, size } = grant;
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(()) };
         let claim_for = ledger.settings().claim_for;
         let Some(ticket) = ledger.ticket(id) else { return Ok(()) };
         if ticket.state == State::Waiting {
             let ask_by = ticket.ask_by.max(self.now).plus(claim_for);
-            self.apply(pool, Event::Granted { ticket: id, parallel, ask_by })?;
+            self.apply(pool, Event::Granted { ticket: id, parallel, ask_by, turn, size })?;
             if let Some(call) = self.present.get(&id).cloned() {
                 self.apply(pool, Event::Claimed { ticket: id, call })?;
             }

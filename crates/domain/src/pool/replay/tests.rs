@@ -11,7 +11,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 fn settings() -> Settings {
-    Settings { threshold_percent: 100, ..Settings::new("ADW".parse().unwrap(), 28) }
+    Settings { policy: Policy::Halving, threshold_percent: 100, ..Settings::new("ADW".parse().unwrap(), 28) }
 }
 
 fn acquire(id: u128, dag: &str, parallel: u32) -> Command {
@@ -26,6 +26,7 @@ fn acquire(id: u128, dag: &str, parallel: u32) -> Command {
         table: "T".to_owned(),
         hint: None,
         lease_for: None,
+        deadline: None,
         stays: Duration::ZERO,
         call: None,
     }))

@@ -78,7 +78,7 @@ impl World {
         let settings = ledger.settings();
         let parallel = match (ticket.upgrade, settings.policy) {
             (Some(upgrade), _) => upgrade.parallel,
-            (None, Policy::Fifo) => ticket.asked,
+            (None, Policy::Fifo | Policy::Adaptive) => ticket.asked,
             (None, Policy::Halving) => ticket.least.min(ticket.asked),
         };
         let usage = ledger.usage() - ticket.units() + ticket.weight.units(parallel);

@@ -113,6 +113,7 @@ impl World {
             table: if self.random.percent(50) { "SALES_ORDER" } else { "CUSTOMER" }.to_owned(),
             hint: None,
             lease_for,
+            deadline: None,
             stays: Duration::from_secs(self.random.below(50).into()),
             call: None,
         }))

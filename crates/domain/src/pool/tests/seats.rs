@@ -1,6 +1,7 @@
 //! The state of a pool from its records, computed in the simplest way.
 
-use crate::pool::{Class, Event, Holder, Record, Settings, Ticket, TicketId, Weight};
+use crate::pool::decide::{OVERTAKES_MAX, Turn};
+use crate::pool::{Class, Event, Holder, Policy, Record, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -14,6 +15,8 @@ struct Seat {
     granted: Option<NonZeroU32>,
     wanted: Option<NonZeroU32>,
     queued_since: Option<Timestamp>,
+    is_claimed: bool,
+    overtaken: u32,
 }
 
 /// All tickets of a pool.
@@ -43,17 +46,26 @@ impl Seats {
                 assert_eq!(seat.granted, None);
                 (seat.asked, seat.least, seat.weight) = (*asked, *least, *weight);
             }
-            Event::Granted { ticket, parallel, .. } => {
+            Event::Granted { ticket, parallel, turn, .. } => {
+                if *turn != Turn::First {
+                    self.overtake(record, *ticket);
+                }
                 let seat = &self.seats[ticket];
                 assert_eq!(seat.granted, None, "granted twice");
                 assert!(*parallel >= seat.least && *parallel <= seat.asked, "{record:?}");
-                self.give(record, *ticket, *parallel);
+                self.give(record, *ticket, *parallel, *turn);
             }
+            Event::Estimated { ticket, .. } => assert_eq!(self.seats[ticket].granted, None),
             Event::Resized { ticket, parallel, asked } => {
                 let seat = &self.seats[ticket];
-                if *parallel > seat.granted.unwrap() {
+                if *parallel > seat.granted.unwrap() && seat.wanted.is_none() {
+                    assert_eq!(self.settings.policy, Policy::Adaptive, "raised");
+                    assert!(!seat.is_claimed && *parallel <= seat.asked, "{record:?}");
+                    assert!(self.seats.values().all(|seat| seat.granted.is_some()), "others wait");
+                    self.give(record, *ticket, *parallel, Turn::SpareUnits);
+                } else if *parallel > seat.granted.unwrap() {
                     assert_eq!(seat.wanted, Some(*parallel));
-                    self.give(record, *ticket, *parallel);
+                    self.give(record, *ticket, *parallel, Turn::First);
                 } else {
                     self.usage -= seat.weight.units(seat.granted.unwrap()) - seat.weight.units(*parallel);
                 }
@@ -71,9 +83,17 @@ impl Seats {
                 assert!(self.holders.remove(record.holder.as_ref().unwrap()));
                 self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
             }
-            Event::Claimed { ticket, .. }
-            | Event::Unclaimed { ticket, .. }
-            | Event::Reacquired { ticket, .. }
+            Event::Claimed { ticket, .. } => {
+                let seat = self.seats.get_mut(ticket).unwrap();
+                assert!(seat.granted.is_some());
+                seat.is_claimed = true;
+            }
+            Event::Unclaimed { ticket, .. } => {
+                let seat = self.seats.get_mut(ticket).unwrap();
+                assert!(seat.granted.is_some());
+                seat.is_claimed = false;
+            }
+            Event::Reacquired { ticket, .. }
             | Event::Doubted { ticket }
             | Event::Confirmed { ticket } => assert!(self.seats[ticket].granted.is_some()),
             Event::Snapshot { .. } => panic!("a pass makes no snapshot"),
@@ -90,14 +110,35 @@ impl Seats {
             granted: None,
             wanted: None,
             queued_since: Some(ticket.enqueued_at),
+            is_claimed: false,
+            overtaken: 0,
         };
         assert!(self.seats.insert(ticket.id, seat).is_none());
         assert!(self.holders.insert(ticket.holder.clone()), "a second ticket of {}", ticket.holder);
     }
 
+    /// A request starts before others: only the adaptive policy lets it, and only so often.
+    fn overtake(&mut self, record: &Record, ticket: TicketId) {
+        assert_eq!(self.settings.policy, Policy::Adaptive);
+        let place = self.place(ticket, record.at).unwrap();
+        let ahead: Vec<TicketId> = self
+            .seats
+            .iter()
+            .filter(|(id, _)| self.place(**id, record.at).is_some_and(|other| other < place))
+            .map(|(id, _)| *id)
+            .collect();
+        assert!(!ahead.is_empty(), "nobody was ahead of {ticket}");
+        assert!(ahead.iter().all(|id| self.seats[id].granted.is_none()), "a holder that waits for more was overtaken");
+        for id in ahead {
+            let seat = self.seats.get_mut(&id).unwrap();
+            seat.overtaken += 1;
+            assert!(seat.overtaken <= OVERTAKES_MAX, "{id} was overtaken too often");
+        }
+    }
+
     /// Units go to the first of the queue, as long as there are any.
-    fn give(&mut self, record: &Record, ticket: TicketId, parallel: NonZeroU32) {
-        assert_eq!(self.first(record.at), Some(ticket), "overtaken");
+    fn give(&mut self, record: &Record, ticket: TicketId, parallel: NonZeroU32, turn: Turn) {
+        assert!(turn != Turn::First || self.first(record.at) == Some(ticket), "overtaken");
         assert!(self.settings.paused.is_none(), "granted in a pause");
         let seat = self.seats.get_mut(&ticket).unwrap();
         self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
@@ -109,16 +150,19 @@ impl Seats {
 
     /// The first of the queue.
     pub(super) fn first(&self, now: Timestamp) -> Option<TicketId> {
-        let place = |(id, seat): (&TicketId, &Seat)| {
-            let since = seat.queued_since?;
-            let promotions = now.since(since).as_secs() / 900;
-            let urgency = match seat.class {
-                Class::Critical => 0_u64,
-                Class::Normal => 1,
-                Class::Bulk => 2,
-            };
-            Some((urgency.saturating_sub(promotions), since, seat.request, *id))
+        self.seats.keys().filter_map(|id| self.place(*id, now)).min().map(|(_, _, _, id)| id)
+    }
+
+    /// Lower goes first.
+    fn place(&self, id: TicketId, now: Timestamp) -> Option<(u64, Timestamp, TicketId, TicketId)> {
+        let seat = self.seats.get(&id)?;
+        let since = seat.queued_since?;
+        let promotions = now.since(since).as_secs() / 900;
+        let urgency = match seat.class {
+            Class::Critical => 0_u64,
+            Class::Normal => 1,
+            Class::Bulk => 2,
         };
-        self.seats.iter().filter_map(place).min().map(|(_, _, _, id)| id)
+        Some((urgency.saturating_sub(promotions), since, seat.request, id))
     }
 }

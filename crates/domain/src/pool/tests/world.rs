@@ -48,7 +48,7 @@ impl World {
         let ledger = |settings: &Settings| (settings.name.clone(), Ledger::new(settings.clone(), 0));
         let seats = |settings: &Settings| (settings.name.clone(), Seats::new(settings.clone()));
         let mut world = Self {
-            random: Random(seed),
+            random: Random::new(seed),
             now,
             ledgers: made.iter().map(ledger).collect(),
             seats: made.iter().map(seats).collect(),
@@ -68,7 +68,7 @@ impl World {
     pub(super) fn id(&mut self) -> TicketId {
         self.ids += 1;
         // Ids of one instant sort in any order.
-        let mixed = u128::from(Random(u64::try_from(self.ids).unwrap()).next());
+        let mixed = u128::from(Random::new(u64::try_from(self.ids).unwrap()).next());
         TicketId::new(Uuid::from_u128((mixed << 64) | self.ids))
     }
 
@@ -221,6 +221,7 @@ impl World {
             "enqueued",
             "asked",
             "granted",
+            "estimated",
             "claimed",
             "unclaimed",
             "reacquired",
@@ -266,7 +267,7 @@ fn word(answer: &Answer) -> &'static str {
     }
 }
 
-/// A plain pool, one of all or nothing, one that counts servers, and one that is larger at night.
+/// An adaptive pool, one of all or nothing, one that counts servers and halves, and one that is larger at night.
 fn settings() -> [Settings; 4] {
     let new = |name: &str, max_units| Settings::new(name.parse().unwrap(), max_units);
     let some = |number| NonZeroU32::new(number).unwrap();
@@ -278,7 +279,7 @@ fn settings() -> [Settings; 4] {
     [
         new("ADW", 200),
         Settings { policy: Policy::Fifo, threshold_percent: 100, ..new("ERP", 100) },
-        Settings { weight: WeightModel::Px, default_units: some(4), ..new("PX", 400) },
+        Settings { policy: Policy::Halving, weight: WeightModel::Px, default_units: some(4), ..new("PX", 400) },
         night,
     ]
 }

@@ -69,6 +69,7 @@ impl Night {
             table: String::new(),
             hint: None,
             lease_for: None,
+            deadline: None,
             stays: Duration::ZERO,
             call: None,
         })))

@@ -51,6 +51,10 @@ pub(crate) async fn create(
             Some(0) => return Err(bad("heartbeat_seconds", "it is zero")),
             seconds => seconds.map(lease_for),
         },
+        deadline: match &body.deadline {
+            Some(text) => Some(text.parse().map_err(|_| bad("deadline", "write an instant such as 2026-11-15T06:00:00Z"))?),
+            None => None,
+        },
         call: call_of(&caller)?,
     };
     match wait_for_units(&caller.state, &ask, Duration::from_secs(wait.into())).await? {

@@ -5,6 +5,7 @@ use crate::dashboard::part::{Health, list_table, pager, plural, state};
 use crate::dashboard::{Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
+use tidemill_domain::pool::decide::{Size, Turn};
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_store::pool::{Decision, DecisionPlace};
@@ -78,7 +79,17 @@ fn describe(event: &Event) -> (Health, &'static str, String) {
         Event::Asked { asked, least, .. } => {
             (Idle, "repeated", format!("Requests PARALLEL({asked}), at least PARALLEL({least})"))
         }
-        Event::Granted { parallel, .. } => (Ok, "granted", format!("PARALLEL({parallel}) granted")),
+        Event::Granted { parallel, turn, size, .. } => {
+            let mut details = format!("PARALLEL({parallel}) granted");
+            if *size != Size::Full {
+                details.push_str(&format!(": {}", size.sentence()));
+            }
+            if *turn != Turn::First {
+                details.push_str(&format!("; {}", turn.sentence()));
+            }
+            (Ok, "granted", details)
+        }
+        Event::Estimated { eta, .. } => (Idle, "estimated", format!("Should start at {}", eta.p50)),
         Event::Claimed { .. } => (Ok, "claimed", "The holder received its units".to_owned()),
         Event::Unclaimed { .. } => {
             (Warn, "unclaimed", "The holder disconnected before it received its units".to_owned())

@@ -51,6 +51,7 @@ async fn ask(app: &App, dag: &str, asked: u32, least: u32) {
         table: String::new(),
         hint: None,
         lease_for: None,
+        deadline: None,
         stays: Duration::ZERO,
         call: None,
     };

@@ -78,7 +78,7 @@ async fn old_tickets_go_and_what_is_known_of_their_runs_stays(bench: Bench) {
     assert_eq!(kinds.len(), 1);
     // The last thirty: those of the forgotten that are kept, and the one whose ticket is still there.
     let expected: Vec<u32> = (71..100).chain([1_000]).collect();
-    assert_eq!((kinds[0].0.dag_id.as_str(), &kinds[0].1), ("dag", &expected));
+    assert_eq!((kinds[0].0.dag_id.as_str(), &kinds[0].2), ("dag", &expected));
     drop(tx);
     assert_eq!(audited(&bench).await, 4);
 }

@@ -37,7 +37,7 @@ const OPERATIONS: [usize; 2] = [10_000, 6_000];
 
 /// The pools, with what there is of each at first.
 const POOLS: [(&str, u32, Policy); 3] =
-    [("ADW", 24, Policy::Halving), ("ERP", 10, Policy::Fifo), ("HR", 6, Policy::Halving)];
+    [("ADW", 24, Policy::Adaptive), ("ERP", 10, Policy::Fifo), ("HR", 6, Policy::Halving)];
 
 async fn three_servers_never_give_out_more_than_there_is(bench: Bench) {
     let seed = dice::seed();

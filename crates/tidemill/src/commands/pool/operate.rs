@@ -107,7 +107,7 @@ pub(crate) struct Changes {
     /// Minimum number of units after a downgrade
     #[arg(long, value_name = "UNITS")]
     min: Option<NonZeroU32>,
-    /// Decision policy: halving or fifo
+    /// Decision policy: adaptive, halving or fifo
     #[arg(long)]
     policy: Option<Policy>,
     /// What counts as a unit: hint_units, sessions, px or processes

@@ -88,6 +88,7 @@ impl Request {
             table: arguments.table.clone(),
             hint: arguments.hint.clone(),
             lease_for: Some(arguments.lease),
+            deadline: None,
             call: None,
         };
         Ok(Self { ask, by_pool })

@@ -55,6 +55,7 @@ async fn ask(store: &Store, pool: &str, dag: &str, asked: u32, least: u32) {
         table: String::new(),
         hint: None,
         lease_for: None,
+        deadline: None,
         stays: Duration::from_secs(600),
         call: None,
     };

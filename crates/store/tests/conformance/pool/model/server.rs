@@ -275,6 +275,7 @@ impl Server {
             table: format!("T{}", self.dice.below(3)),
             hint: None,
             lease_for,
+            deadline: None,
             stays: Duration::from_secs(self.dice.below(30)),
             call,
         }))
@@ -361,7 +362,7 @@ impl Server {
             let Some(first) = queue.first().filter(|first| first.with.is_empty()) else { continue };
             let (least, has) = match first.upgrade.filter(|_| first.state.counts()) {
                 Some(upgrade) => (upgrade.parallel, first.units()),
-                None if settings.policy == Policy::Fifo => (first.asked, 0),
+                None if settings.policy != Policy::Halving => (first.asked, 0),
                 None => (first.least, 0),
             };
             let room = settings.limit_at(now).saturating_sub(ledger.usage());

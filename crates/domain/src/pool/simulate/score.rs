@@ -1,0 +1,223 @@
+//! How good a night was, in numbers, and how full its pools were.
+
+use super::bound::mean_flow_bound;
+use super::{Batch, Night, Run, Start, Workload};
+use crate::pool::PoolName;
+use crate::pool::usage::{STEP, UsageStep, step_of};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Requests for at least this parallelism are wide.
+const WIDE: u32 = 16;
+
+/// The peak: batches that arrive in this time after the beginning have to be done soon.
+const PEAK: Duration = Duration::from_secs(3 * 3600);
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// The figures of a night, or their means. Times are in seconds.
+        #[derive(Clone, Copy, PartialEq, Debug, Default)]
+        pub struct Score {
+            $($(#[$doc])* pub $name: f64,)+
+        }
+
+        impl Score {
+            pub fn mean(nights: &[Self]) -> Self {
+                let count = nights.len().max(1) as f64;
+                Self { $($name: nights.iter().map(|night| night.$name).sum::<f64>() / count,)+ }
+            }
+        }
+    };
+}
+
+figures! {
+    batches,
+    /// Decisions that must not happen.
+    violations,
+    /// Batches that never started.
+    failures,
+    wait_mean,
+    wait_p50,
+    wait_p95,
+    wait_max,
+    /// Of requests for a parallelism of 16 or more.
+    wide_wait_mean,
+    wide_wait_p95,
+    wide_wait_max,
+    /// From arrival to end.
+    flow_mean,
+    /// Batches that took longer than twice their usual run and a quarter of an hour.
+    sla_misses,
+    downgrades,
+    /// The most later arrivals that started while one request waited.
+    overtakes,
+    /// The median difference between the first estimate and the start, of batches that waited.
+    eta_error,
+    /// The percentage of waits that the first estimate's p90 covered.
+    eta_covered,
+    /// The last end of a batch of the first three hours, in hours from the beginning.
+    clear_hours,
+    /// The most units that were in use in one pool.
+    peak,
+    /// No policy could have a lower mean flow than this.
+    flow_bound,
+    /// The mean flow, divided by its bound.
+    flow_ratio,
+}
+
+pub fn score(workload: &Workload, night: &Night) -> Score {
+    let scored = || {
+        let all = workload.batches.iter().zip(&night.runs);
+        all.filter(|(batch, _)| batch.arrives_at >= workload.begins_at)
+    };
+    let started = || scored().filter_map(|(batch, run)| Some((batch, run, run.start?)));
+    let wait = |(batch, _, start): (&Batch, &Run, Start)| start.at.since(batch.arrives_at).as_secs_f64();
+    let waits = Sorted::new(started().map(wait));
+    let wide = Sorted::new(started().filter(|(batch, ..)| batch.asked.get() >= WIDE).map(wait));
+    let flow = |batch: &Batch, start: Start| start.until.since(batch.arrives_at);
+    let flows = Sorted::new(started().map(|(batch, _, start)| flow(batch, start).as_secs_f64()));
+    let told = || started().filter_map(|waited| Some((wait(waited), waited.1.estimate?)));
+    let errors = Sorted::new(told().map(|(wait, told)| (wait - told.p50.as_secs_f64()).abs()));
+    let covered = told().filter(|(wait, told)| *wait <= told.p90.as_secs_f64()).count();
+    let count = scored().count();
+    let is_in_peak = |batch: &Batch| batch.arrives_at < workload.begins_at.plus(PEAK);
+    let clear = started().filter(|(batch, ..)| is_in_peak(batch)).map(|(.., start)| start.until).max();
+    let clear = clear.map_or(Duration::ZERO, |until| until.since(workload.begins_at));
+    let peak = workload.pools.iter().map(|pool| peak(workload, night, &pool.settings.name)).max();
+    let flow_bound = mean_flow_bound(workload);
+    Score {
+        batches: count as f64,
+        violations: night.violations as f64,
+        failures: (count - started().count()) as f64,
+        wait_mean: waits.mean(),
+        wait_p50: waits.quantile(0.5),
+        wait_p95: waits.quantile(0.95),
+        wait_max: waits.quantile(1.0),
+        wide_wait_mean: wide.mean(),
+        wide_wait_p95: wide.quantile(0.95),
+        wide_wait_max: wide.quantile(1.0),
+        flow_mean: flows.mean(),
+        sla_misses: started().filter(|(batch, _, start)| flow(batch, *start) > batch.target).count() as f64,
+        downgrades: started().filter(|(batch, _, start)| start.parallel < batch.asked).count() as f64,
+        overtakes: overtakes(workload, night) as f64,
+        eta_error: errors.quantile(0.5),
+        eta_covered: covered as f64 * 100.0 / told().count().max(1) as f64,
+        clear_hours: clear.as_secs_f64() / 3600.0,
+        peak: peak.unwrap_or(0) as f64,
+        flow_bound,
+        flow_ratio: if flow_bound > 0.0 { flows.mean() / flow_bound } else { 0.0 },
+    }
+}
+
+struct Sorted(Vec<f64>);
+
+impl Sorted {
+    fn new(values: impl Iterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    /// The value at the rounded place.
+    fn quantile(&self, share: f64) -> f64 {
+        let place = (self.0.len().saturating_sub(1) as f64 * share).round();
+        self.0.get(place as usize).copied().unwrap_or(0.0)
+    }
+}
+
+fn overtakes(workload: &Workload, night: &Night) -> usize {
+    let mut most = 0;
+    for pool in &workload.pools {
+        let name = &pool.settings.name;
+        let started: Vec<(Timestamp, Timestamp)> =
+            starts(workload, night, name).map(|(batch, start)| (batch.arrives_at, start.at)).collect();
+        for (place, (_, start)) in started.iter().enumerate() {
+            // Later arrivals follow in the list, and those after the start cannot have overtaken.
+            let later = started[place + 1..].iter().take_while(|(arrival, _)| arrival < start);
+            most = most.max(later.filter(|(_, other)| other < start).count());
+        }
+    }
+    most
+}
+
+fn starts<'a>(
+    workload: &'a Workload,
+    night: &'a Night,
+    pool: &'a PoolName,
+) -> impl Iterator<Item = (&'a Batch, Start)> {
+    let of_pool = workload.batches.iter().zip(&night.runs).filter(move |(batch, _)| batch.pool == *pool);
+    of_pool.filter_map(|(batch, run)| Some((batch, run.start?)))
+}
+
+/// Changes of a pool's usage and of its waiting requests, in order; at the same instant, decreases first.
+fn changes(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<(Timestamp, i64, i64)> {
+    let mut changes = Vec::new();
+    for (batch, run) in workload.batches.iter().zip(&night.runs).filter(|(batch, _)| batch.pool == *pool) {
+        let waits_until = run.start.map_or(Timestamp::from_micros(i64::MAX), |start| start.at);
+        if waits_until > batch.arrives_at {
+            changes.extend([(batch.arrives_at, 0, 1), (waits_until, 0, -1)]);
+        }
+        if let Some(Start { at, until, units, .. }) = run.start {
+            let units = i64::try_from(units).unwrap_or(i64::MAX);
+            changes.extend([(at, units, 0), (until, -units, 0)]);
+        }
+    }
+    changes.sort_unstable();
+    changes
+}
+
+fn peak(workload: &Workload, night: &Night, pool: &PoolName) -> i64 {
+    let usage = changes(workload, night, pool).into_iter().scan(0, |usage, (_, units, _)| {
+        *usage += units;
+        Some(*usage)
+    });
+    usage.max().unwrap_or(0)
+}
+
+/// How full a pool was in each step from `since` up to `until`. The mean is over time.
+pub fn usage_steps(
+    workload: &Workload,
+    night: &Night,
+    pool: &PoolName,
+    since: Timestamp,
+    until: Timestamp,
+) -> Vec<UsageStep> {
+    let changes = changes(workload, night, pool);
+    let mut changes = changes.iter().peekable();
+    let (mut usage, mut waiting) = (0_i64, 0_i64);
+    let mut steps = Vec::new();
+    let mut begin = step_of(since);
+    while begin < until {
+        while let Some((_, units, waits)) = changes.next_if(|(at, ..)| *at <= begin) {
+            (usage, waiting) = (usage + units, waiting + waits);
+        }
+        let end = begin.plus(STEP);
+        let (mut least, mut most, mut most_waiting) = (usage, usage, waiting);
+        let (mut area, mut last) = (0.0, begin);
+        while let Some((at, units, waits)) = changes.next_if(|(at, ..)| *at < end) {
+            area += usage as f64 * at.since(last).as_secs_f64();
+            (usage, waiting, last) = (usage + units, waiting + waits, *at);
+            // Of several changes at one instant, only the last counts.
+            if changes.peek().is_none_or(|(next, ..)| next != at) {
+                (least, most, most_waiting) = (least.min(usage), most.max(usage), most_waiting.max(waiting));
+            }
+        }
+        area += usage as f64 * end.since(last).as_secs_f64();
+        let mean = (area / STEP.as_secs_f64()).round();
+        let units = |count: i64| u64::try_from(count).unwrap_or(0);
+        steps.push(UsageStep {
+            at: begin,
+            least: units(least),
+            most: units(most),
+            total: mean as u64,
+            samples: 1,
+            most_waiting: units(most_waiting),
+        });
+        begin = end;
+    }
+    steps
+}
