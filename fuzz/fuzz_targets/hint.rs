@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidemill_domain::hint::{HINT_BYTES_MAX, Hint, Level, rewrite};
+use tidemill_domain::hint::{Degree, HINT_BYTES_MAX, Hint, Level, rewrite};
 
 #[path = "../../crates/domain/src/hint/tests/soundness.rs"]
 mod soundness;

@@ -7,6 +7,7 @@ pub use settings::{ChangePool, CreatePool, PoolCapacity, PoolRefusal, PoolSettin
 use crate::shapes;
 use std::num::NonZeroU32;
 use tidemill_domain::duration;
+use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::queue_positions;
@@ -235,6 +236,15 @@ shapes! {
         duplicate: bool,
         /// Null unless the request waits.
         waits: Option<PoolWait>,
+        /// What is odd about the hint, and whether it or the number counts.
+        warnings: Vec<HintWarning>,
+    }
+
+    /// What is odd about a hint.
+    #[derive(PartialEq, Eq)]
+    pub struct HintWarning from warning: Warning {
+        name: &'static str = warning.as_str(),
+        text: &'static str = warning.text(),
     }
 
     /// A request that was cancelled.

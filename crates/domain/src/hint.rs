@@ -4,6 +4,7 @@
 //! as the most that it could mean. The text is kept byte for byte; only degrees change.
 
 mod argument;
+mod clause;
 pub mod degree;
 pub mod directive;
 pub mod rewrite;

@@ -59,7 +59,7 @@ pub(super) fn is_too_large(text: &str, token: &Token) -> bool {
     token.kind == TokenKind::Number && token.of(text).parse::<u32>().is_err()
 }
 
-fn value_word(text: &str, token: &Token) -> Option<ValueWord> {
+pub(super) fn value_word(text: &str, token: &Token) -> Option<ValueWord> {
     let is = |word| token.is_word(text, word);
     match number(text, token) {
         Some(number) => Some(ValueWord::Number(number)),

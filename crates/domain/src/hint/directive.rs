@@ -1,6 +1,6 @@
 //! The parallel directives of a hint comment, read from left to right like Oracle does.
 
-use super::argument::{self, Arguments, Grammar, Value, ValueWord};
+use super::argument::{self, Arguments, Grammar, ValueWord};
 use super::degree::Degree;
 use super::token::{Token, TokenKind};
 use super::tree::{Warning, Warnings};
@@ -32,6 +32,8 @@ crate::words! {
         Statement = "statement",
         /// A table or an index.
         Object = "object",
+        /// Not in a hint.
+        Clause = "clause",
     }
 }
 
@@ -59,7 +61,7 @@ pub(super) enum Form {
     Statement { word: Range<usize>, value: Option<Range<usize>> },
     /// The spans that are written. A degree can be inserted at `end`.
     Object { degree: Option<Range<usize>>, instances: Option<Range<usize>>, end: usize },
-    /// Not in the grammar.
+    /// Not in the grammar, or not in a hint: it stays as written.
     Unreadable,
 }
 
@@ -242,7 +244,8 @@ impl Reader<'_> {
                 (Level::Statement, degree, Form::Statement { word, value: Some(value.span) })
             }
             (_, _, Some(Arguments::Object { values, end })) => {
-                let degree = degree_for_object(&values, warnings);
+                let words: Vec<ValueWord> = values.iter().map(|value| value.word).collect();
+                let degree = degree_for_object(&words, warnings);
                 let mut spans = values.into_iter().map(|value| value.span);
                 (Level::Object, degree, Form::Object { degree: spans.next(), instances: spans.next(), end })
             }
@@ -257,7 +260,7 @@ impl Reader<'_> {
     }
 }
 
-fn default_or(number: u32) -> Degree {
+pub(super) fn default_or(number: u32) -> Degree {
     Degree::DefaultOr(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
 }
 
@@ -269,8 +272,7 @@ fn exact(number: u32, warnings: &mut Warnings) -> Degree {
     NonZeroU32::new(number).map_or(default_or(0), Degree::Exact)
 }
 
-fn degree_for_object(values: &[Value], warnings: &mut Warnings) -> Degree {
-    let words: Vec<ValueWord> = values.iter().map(|value| value.word).collect();
+pub(super) fn degree_for_object(words: &[ValueWord], warnings: &mut Warnings) -> Degree {
     if words.len() > 1 {
         warnings.add(Warning::Instances);
     }

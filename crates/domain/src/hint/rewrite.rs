@@ -15,6 +15,8 @@ const QUOTED_CHARS_MAX: usize = 80;
 pub enum CannotRewrite {
     #[error("{directive} cannot be read")]
     Unreadable { directive: String },
+    #[error("{clause} is not in a hint, so it stays as written")]
+    Clause { clause: String },
     #[error("the rewritten hint would be too long")]
     TooLong,
     #[error("the rewritten hint could still request {asked}, but {granted} are granted")]
@@ -26,7 +28,7 @@ pub enum CannotRewrite {
 /// Greater degrees, and degrees that the database would choose, become `granted`. `PARALLEL` for the whole statement
 /// becomes `NO_PARALLEL` when one is granted (or `PARALLEL(1)` where `NO_PARALLEL` would be read differently). A text
 /// that cannot request more than `granted` stays, and so does one without a parallel directive: adding a directive would
-/// only make it parallel.
+/// only make it parallel. A clause outside of hints is not lowered.
 ///
 /// ```
 /// # use std::num::NonZeroU32;
@@ -39,6 +41,9 @@ pub enum CannotRewrite {
 pub fn rewrite(hint: &Hint, granted: NonZeroU32) -> Result<String, CannotRewrite> {
     if most(hint.degree()) <= granted {
         return Ok(hint.text().to_owned());
+    }
+    if let Some(clause) = hint.clauses().iter().find(|clause| most(clause.degree) > granted) {
+        return Err(CannotRewrite::Clause { clause: quoted(hint.text(), clause) });
     }
     let mut edits = Vec::new();
     for comment in hint.comments() {
@@ -76,8 +81,7 @@ fn edit(
         match &directive.form {
             Form::Limit => {}
             Form::Unreadable => {
-                let whole = text[directive.span.clone()].chars();
-                return Err(CannotRewrite::Unreadable { directive: whole.take(QUOTED_CHARS_MAX).collect() });
+                return Err(CannotRewrite::Unreadable { directive: quoted(text, directive) });
             }
             Form::Object { .. } if is_superseded => {}
             Form::Statement { word, .. }
@@ -99,6 +103,10 @@ fn edit(
         }
     }
     Ok(())
+}
+
+fn quoted(text: &str, directive: &Directive) -> String {
+    text[directive.span.clone()].chars().take(QUOTED_CHARS_MAX).collect()
 }
 
 /// Whether `NO_PARALLEL` that ends at `end` would be read as a word without arguments.

@@ -1,5 +1,6 @@
 //! Real hints and their degrees.
 
+mod clause;
 mod property;
 mod soundness;
 mod table;

@@ -1,8 +1,10 @@
 //! A hint text, and which of its hint comments count.
 //!
 //! The text is a comment alone or a whole statement. In a statement, the first hint comment after one of five keywords
-//! counts, once for each query block. In a text without such a keyword, the first hint comment counts.
+//! counts, once for each query block. In a text without such a keyword, the first hint comment counts. Clauses outside of
+//! comments count too.
 
+use super::clause;
 use super::degree::Degree;
 use super::directive::{self, Directive};
 use super::token::{self, CommentTokens, Node, Token, TokenKind};
@@ -20,11 +22,14 @@ pub struct HintTooLong {
 pub struct Hint {
     text: String,
     comments: Vec<HintComment>,
+    clauses: Vec<Directive>,
     degree: Degree,
     warnings: Vec<Warning>,
 }
 
-crate::getters!(Hint { &text: str, &comments: [HintComment], degree: Degree, &warnings: [Warning] });
+crate::getters!(Hint {
+    &text: str, &comments: [HintComment], &clauses: [Directive], degree: Degree, &warnings: [Warning]
+});
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
@@ -59,14 +64,24 @@ impl Hint {
         }
         // A directive supersedes only those of its own comment.
         let degrees = comments.iter().map(|comment| directive::degree_of(&comment.directives));
-        let degree = degrees.fold(Degree::None, Degree::join);
-        Ok(Self { text: text.to_owned(), comments, degree, warnings: warnings.0 })
+        let clauses = clause::read(text, &nodes, &mut warnings);
+        let degree = degrees.fold(degree_of_clauses(&clauses), Degree::join);
+        Ok(Self { text: text.to_owned(), comments, clauses, degree, warnings: warnings.0 })
+    }
+
+    /// The degree of the clauses alone, which stays where hints are lowered or have no effect.
+    pub fn clause_degree(&self) -> Degree {
+        degree_of_clauses(&self.clauses)
     }
 
     /// Those of the comments that count, in order.
     pub fn directives(&self) -> impl Iterator<Item = &Directive> {
         self.comments.iter().flat_map(|comment| &comment.directives)
     }
+}
+
+fn degree_of_clauses(clauses: &[Directive]) -> Degree {
+    clauses.iter().map(|clause| clause.degree).fold(Degree::None, Degree::join)
 }
 
 /// The reader's position with respect to hints.
@@ -173,6 +188,9 @@ crate::words! {
         Contradiction = "contradiction" => "parallel hints contradict each other; the greatest degree counts",
         NoStatementQueuing = "no_statement_queuing" => "NO_STATEMENT_QUEUING bypasses the queue for parallel servers",
         ParallelParameter = "parallel_parameter" => "OPT_PARAM sets a parameter of parallel execution, which may bypass limits",
+        Clause = "clause" => "a PARALLEL clause or ALTER SESSION outside of hints counts too; it cannot be lowered, so its degree is granted whole",
+        NumberCounts = "number_counts" => "the number of the request is not the degree of the hint; the number counts, because it comes before the hint",
+        HintCounts = "hint_counts" => "the number of the request is less than the degree of the hint; the degree counts, because it cannot be lowered",
     }
 }
 

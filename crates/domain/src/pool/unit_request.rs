@@ -4,7 +4,7 @@
 
 use super::settings::Settings;
 use super::weight::{Lever, lever};
-use crate::hint::{CannotRewrite, Hint, HintTooLong, rewrite};
+use crate::hint::{CannotRewrite, Degree, Hint, HintTooLong, Warning, rewrite};
 use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub struct UnitRequest {
     pub least: Option<NonZeroU32>,
     /// What the pool lowers when it does not have enough.
     pub lever: Lever,
+    /// What is odd about the hint, or about the hint and the number.
+    pub warnings: Vec<Warning>,
     /// With the greatest degree that the statement can run with as written.
     hint: Option<(Hint, NonZeroU32)>,
 }
@@ -28,7 +30,7 @@ impl UnitRequest {
         let lever = lever(settings.weight, settings.hint_effective);
         let Some(text) = hint else {
             let parallel = number.unwrap_or(settings.default_units);
-            return Ok(Self { parallel, least, lever, hint: None });
+            return Ok(Self { parallel, least, lever, warnings: Vec::new(), hint: None });
         };
         let hint = Hint::parse(text)?;
         let degree = hint.degree().upper_bound(settings.default_degree, settings.default_units);
@@ -36,12 +38,27 @@ impl UnitRequest {
         let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
         // A text between both is no longer than these, so it can be lowered as well.
         let can_be_lowered = [lowest, parallel].into_iter().all(|granted| rewrite(&hint, granted).is_ok());
-        // Where sessions are granted, the degree of each stays.
+        let unchanged = hint.clause_degree().upper_bound(settings.default_degree, NonZeroU32::MIN);
+        // Where sessions are granted, the degree of each stays. A hint may have no effect there, but a clause has.
         let (parallel, least) = match lever {
             Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),
-            Lever::Parallel | Lever::Sessions => (parallel, least),
+            Lever::Parallel => (parallel, least),
+            Lever::Sessions => (parallel.max(unchanged), least),
         };
-        Ok(Self { parallel, least, lever, hint: Some((hint, degree)) })
+        let mut warnings = hint.warnings().to_vec();
+        if let Some(number) = number.filter(|number| hint.degree() != Degree::None && *number != degree) {
+            warnings.push(if parallel == number { Warning::NumberCounts } else { Warning::HintCounts });
+        }
+        Ok(Self { parallel, least, lever, warnings, hint: Some((hint, degree)) })
+    }
+
+    /// The warnings of a request for several pools, each once.
+    pub fn warnings_of<'r>(
+        requests: impl Iterator<Item = &'r Self> + Clone,
+    ) -> impl Iterator<Item = Warning> {
+        let is_of =
+            move |warning: &Warning| requests.clone().any(|request| request.warnings.contains(warning));
+        Warning::ALL.into_iter().filter(is_of)
     }
 
     /// The hint to run with. Fails if the statement would run with more, because the pool was changed after the request.
@@ -106,6 +123,49 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_with_a_parallel_clause_is_granted_whole() {
+        let create = "CREATE TABLE t PARALLEL 8 AS SELECT /*+ PARALLEL(4) */ * FROM s";
+        assert_eq!(asked(None, None, Some(create)), (8, Some(8)));
+        assert_eq!(asked(Some(4), None, Some(create)), (8, Some(8)), "a number does not make it less");
+        assert_eq!(asked(Some(12), Some(2), Some(create)), (12, Some(12)));
+        assert_eq!(asked(None, None, Some("ALTER INDEX i REBUILD PARALLEL")), (16, Some(16)));
+        assert_eq!(asked(None, None, Some("ALTER SESSION FORCE PARALLEL QUERY PARALLEL 32")), (32, Some(32)));
+        assert_eq!(asked(None, None, Some("ALTER INDEX i REBUILD NOPARALLEL")), (3, None));
+        // Where the database ignores hints, it still follows clauses.
+        let settings = Settings { weight: WeightModel::Px, hint_effective: false, ..settings() };
+        let request = UnitRequest::new(&settings, Some(some(4)), Some(some(2)), Some(create)).unwrap();
+        assert_eq!((request.parallel, request.least), (some(8), Some(some(2))));
+        assert_eq!(request.warnings, [Warning::Clause, Warning::HintCounts]);
+    }
+
+    #[test]
+    fn a_number_that_is_not_that_of_the_hint_is_warned_of() {
+        let check = |number: Option<u32>, hint: &str, warnings: &[Warning]| {
+            let request = UnitRequest::new(&settings(), number.map(some), None, Some(hint)).unwrap();
+            assert_eq!(request.warnings, warnings, "{number:?} {hint}");
+        };
+
+        check(Some(16), "/*+ PARALLEL(4) */", &[Warning::NumberCounts]);
+        check(Some(4), "/*+ PARALLEL(16) */", &[Warning::NumberCounts]);
+        check(Some(8), "/*+ PARALLEL(AUTO) */", &[Warning::NumberCounts]);
+        check(Some(8), "/*+ NO_PARALLEL */", &[Warning::NumberCounts]);
+        check(Some(8), UNREADABLE, &[Warning::Unreadable, Warning::HintCounts]);
+        check(Some(32), UNREADABLE, &[Warning::Unreadable, Warning::NumberCounts]);
+        check(Some(4), "ALTER TABLE t MOVE PARALLEL 8", &[Warning::Clause, Warning::HintCounts]);
+        check(Some(8), "ALTER TABLE t MOVE PARALLEL 8", &[Warning::Clause]);
+        for (number, hint) in
+            [(None, "/*+ PARALLEL(4) */"), (Some(4), "/*+ PARALLEL(4) */"), (Some(4), "/*+ FULL(a) */")]
+        {
+            check(number, hint, &[]);
+        }
+        let requests = [Some(some(8)), None, Some(some(2))].map(|number| {
+            UnitRequest::new(&settings(), number, None, Some("/*+ PARALLEL(4) */, /*+ x */")).unwrap()
+        });
+        let all: Vec<_> = UnitRequest::warnings_of(requests.iter()).collect();
+        assert_eq!(all, [Warning::SecondComment, Warning::NumberCounts], "each once");
+    }
+
+    #[test]
     fn the_text_to_run_with_is_lowered_or_whole_or_there_is_none() {
         let told = |hint, granted| {
             UnitRequest::new(&settings(), None, None, hint)
@@ -140,8 +200,9 @@ mod tests {
         assert!(UnitRequest::new(&settings(), None, None, Some(&"x".repeat(1 << 20))).is_err());
     }
 
-    /// Up to three directives, some of them unreadable.
-    const HINT: &str = "/\\*\\+ ((PARALLEL|PARALLEL\\((AUTO|DEFAULT|MANUAL|[1-9][0-9]?|a|a,? [1-9][0-9]?|a b c [1-9])\\)\
+    /// Up to three directives, some of them unreadable, alone or within a statement with a clause.
+    const HINT: &str = "((CREATE TABLE t (PARALLEL|NOPARALLEL|PARALLEL [1-9][0-9]?|PARALLEL \\(DEGREE [1-9]( INSTANCES [1-9])?\\)) \
+        AS SELECT )|(ALTER SESSION (FORCE|ENABLE|DISABLE) PARALLEL (DML|QUERY)( PARALLEL [1-9][0-9]?)?; INSERT ))?/\\*\\+ ((PARALLEL|PARALLEL\\((AUTO|DEFAULT|MANUAL|[1-9][0-9]?|a|a,? [1-9][0-9]?|a b c [1-9])\\)\
         |PARALLEL\\([1-9]|NO_PARALLEL|FULL\\(a\\)) ){0,3}\\*/";
 
     proptest! {
@@ -152,11 +213,13 @@ mod tests {
             least in prop::option::of(1_u32..64),
             (min_units, default_units, default_degree) in (1_u32..20, 1_u32..20, 1_u32..40),
             weight in prop::sample::select(WeightModel::ALL.to_vec()),
+            hint_effective in any::<bool>(),
             sessions in 1_u32..5,
             percent in 0_u32..=100,
         ) {
             let settings = Settings {
                 weight,
+                hint_effective,
                 min_units: some(min_units),
                 default_units: some(default_units),
                 default_degree: some(default_degree),
@@ -170,7 +233,9 @@ mod tests {
 
             let text = asked.hint_override(granted).unwrap().unwrap();
 
-            let degree = Hint::parse(&text).unwrap().degree().upper_bound(settings.default_degree, NonZeroU32::MIN);
+            let ran = Hint::parse(&text).unwrap();
+            let degree = if hint_effective { ran.degree() } else { ran.clause_degree() };
+            let degree = degree.upper_bound(settings.default_degree, NonZeroU32::MIN);
             let ran_sessions = if lever == Lever::Sessions { granted } else { some(sessions) };
             let (_, ran, runs) = settings.weigh(Some(degree), Some(ran_sessions));
             prop_assert!(runs.units(ran) <= counted.units(granted), "{text} with {granted} of {most}");

@@ -115,6 +115,11 @@ impl<'a> UnitsRequest<'a> {
         if let Some(settings) = self.settings().await?
             && let Ok(asked) = self.pool_use.asked(&settings)
         {
+            // Once, with the first request.
+            for warning in asked.warnings.iter().filter(|_| wait.is_zero()) {
+                let (step, text) = (self.scope.step(), warning.text());
+                tracing::warn!(step, %warning, "hint of step {step}: {text}");
+            }
             for part in &mut request.parts {
                 (part.parallel, part.least) = (Some(asked.parallel), asked.least);
             }

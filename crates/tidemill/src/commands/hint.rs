@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
+use tidemill_api::pool::HintWarning;
 use tidemill_domain::hint::{Degree, Directive, HINT_BYTES_MAX, Hint, HintTooLong, rewrite};
 
 #[derive(Subcommand, Debug)]
@@ -69,15 +70,19 @@ fn upper_bound(degree: Degree, arguments: &Parse) -> Option<NonZeroU32> {
 }
 
 fn listing(hint: &Hint, bound: Option<NonZeroU32>) -> Listing {
-    let warning = |warning: &tidemill_domain::hint::Warning| json!({ "name": warning.as_str(), "text": warning.text() });
     let values = [
         ("degree", json!(hint.degree().as_str())),
         ("number", json!(hint.degree().number())),
         ("upper_bound", json!(bound)),
-        ("directives", hint.directives().map(|directive| directive_json(hint, directive)).collect()),
-        ("warnings", hint.warnings().iter().map(warning).collect()),
+        ("directives", directives(hint).map(|directive| directive_json(hint, directive)).collect()),
+        ("warnings", hint.warnings().iter().map(|warning| json!(HintWarning::from(*warning))).collect()),
     ];
     Listing::one("tidemill.hint/v1", values)
+}
+
+/// Those of hints, then the clauses outside of hints.
+fn directives(hint: &Hint) -> impl Iterator<Item = &Directive> {
+    hint.directives().chain(hint.clauses())
 }
 
 fn directive_json(hint: &Hint, directive: &Directive) -> Value {
@@ -98,7 +103,7 @@ fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
         Some(bound) => text.push_str(&format!("counts for: {bound}\n")),
         None => text.push_str("counts for: depends on the database; give --default-degree\n"),
     }
-    for directive in hint.directives() {
+    for directive in directives(hint) {
         let written = hint.text()[directive.span.clone()].replace('\n', " ");
         text.push_str(&format!("{}: {written} ({})\n", directive.level.as_str(), directive.degree));
     }
@@ -112,7 +117,7 @@ fn lower(text: Option<&str>, to: NonZeroU32) -> Result<Exit> {
     let hint = read(text)?;
     let mut rewritten = rewrite(&hint, to).map_err(|refusal| {
         let what = format!("the hint cannot be rewritten to {to}");
-        let fix = "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
+        let fix = "write its degree as a hint, PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
         Failure::new(Code::HintNotRewritten, what, fix).because(refusal)
     })?;
     if !rewritten.ends_with('\n') {

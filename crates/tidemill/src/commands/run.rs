@@ -74,6 +74,7 @@ pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8> {
     }
     drop(tx);
     let request = Request::new(&arguments, records)?;
+    request.warn(context);
     let pace = Pace { most: context.pool_options().pace.most.min(REPEAT_WITHIN), ..Pace::default() };
     let pools = Pools::start(store.clone(), PoolOptions { pace });
     match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {

@@ -44,6 +44,20 @@ fn a_hint_is_told_in_words() {
 }
 
 #[test]
+fn a_clause_outside_of_hints_is_told_and_not_lowered() {
+    let create = "CREATE TABLE t PARALLEL (DEGREE 8) AS SELECT /*+ PARALLEL(4) */ * FROM s";
+
+    let ran = stage().run(&["hint", "parse", create]);
+
+    let told =
+        "degree: 8\ncounts for: 8\nstatement: PARALLEL(4) (4)\nclause: PARALLEL (DEGREE 8) (8)\nwarning: ";
+    assert_eq!(ran.succeeds().stdout, format!("{told}{}\n", Warning::Clause.text()));
+    let refused = stage().run(&["hint", "rewrite", create, "--to", "4"]);
+    refused.fails("TM1230", 5);
+    assert!(refused.stderr.contains("PARALLEL (DEGREE 8) is not in a hint"), "{refused:#?}");
+}
+
+#[test]
 fn a_hint_is_told_for_programs() {
     let ran = stage().run(&["hint", "parse", "/*+ parallel(0) */", "--output", "json"]);
 

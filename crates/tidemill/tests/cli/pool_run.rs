@@ -80,6 +80,10 @@ async fn a_command_is_told_what_it_has_and_ends_as_it_would_alone(database: Scra
         "echo \"$TIDEMILL_UNITS $TIDEMILL_HINT\"",
     );
     assert_eq!(whole.succeeds().stdout, "16 /*+ PARALLEL(a b c 8) */\n");
+    assert!(whole.stderr.contains("warning: a parallel hint cannot be read"), "{whole:#?}");
+    let other = run(&["--units", "8", "--hint", "/*+ PARALLEL(4) */"], "echo $TIDEMILL_UNITS");
+    assert_eq!(other.succeeds().stdout, "8\n");
+    assert!(other.stderr.contains("warning: the number of the request"), "{other:#?}");
     let missing = stage.run(&["run", "--pool", "4", "--", "./no-such-program"]);
     missing.fails("TM1209", 127);
     fs::write(stage.path("plain"), "").unwrap();

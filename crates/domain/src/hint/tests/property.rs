@@ -12,7 +12,7 @@ fn cases(count: u32) -> ProptestConfig {
 }
 
 /// Pieces that hints are made of, whole and broken.
-const PIECES: [&str; 48] = [
+const PIECES: [&str; 56] = [
     "/*+",
     "*/",
     "--+",
@@ -61,10 +61,18 @@ const PIECES: [&str; 48] = [
     "한",
     "\u{0}",
     "8x",
+    "CREATE",
+    "alter",
+    " AS ",
+    "DEGREE",
+    " instances ",
+    "FORCE",
+    " DML",
+    "DISABLE",
 ];
 
 /// Real hints, to be broken.
-const REAL: [&str; 8] = [
+const REAL: [&str; 12] = [
     "/*+ PARALLEL(8) FULL(A) */",
     "/*+ PARALLEL(A,8) PARALLEL(B 16) */",
     "/*+ PARALLEL(@SEL$1 A@SEL$1 8 2) NO_STATEMENT_QUEUING */",
@@ -73,6 +81,10 @@ const REAL: [&str; 8] = [
     "INSERT /*+ APPEND PARALLEL(4) */ INTO t SELECT /*+ PARALLEL(s) */ q'[it's]', 'x' FROM s -- end",
     "/*+ NO_PARALLEL PARALLEL */ /*+ PARALLEL(3) */",
     "/*+ OPT_PARAM('parallel_degree_policy' 'auto') PARALLEL(0), PARALLEL(MANUAL) */",
+    "CREATE TABLE t PARALLEL (DEGREE 8 INSTANCES 2) AS SELECT /*+ PARALLEL(16) */ 'PARALLEL 32' FROM s",
+    "CREATE INDEX i ON t (\"PARALLEL 8\") PARALLEL /* why */ 8 -- end",
+    "ALTER SESSION FORCE PARALLEL DML PARALLEL 8; INSERT /*+ PARALLEL(t 4) */ INTO t SELECT * FROM s",
+    "alter index i rebuild parallel; alter table t noparallel",
 ];
 
 /// Every byte of a text is in one token.
@@ -169,6 +181,64 @@ fn nothing_is_counted_too_low_and_the_statement_comes_first() {
     });
 }
 
+/// A clause and its degree.
+fn clause() -> impl Strategy<Value = (String, Degree)> {
+    let exact = |n| Degree::Exact(number(n));
+    let word = prop::sample::select(vec!["PARALLEL", "parallel", "Parallel\n", "PARALLEL /* 99 */"]);
+    let degree = prop_oneof![1_u32..100, Just(u32::MAX)];
+    prop_oneof![
+        (word.clone(), degree.clone()).prop_map(move |(w, n)| (format!("{w} {n}"), exact(n))),
+        (word.clone(), degree).prop_map(move |(w, n)| (format!("{w}( degree {n} )"), exact(n))),
+        (word.clone(), 1_u32..100, 1_u32..100).prop_map(move |(w, n, instances)| (
+            format!("{w} (DEGREE {n} INSTANCES {instances})"),
+            exact(n * instances)
+        )),
+        word.prop_map(|w| (w.to_owned(), Degree::Default)),
+        Just(("NOPARALLEL".to_owned(), Degree::None)),
+    ]
+}
+
+/// A statement with two clauses and a hint, among texts that are none of them.
+fn statement(clauses: [&str; 2], hint: &str, form: usize) -> String {
+    let [first, second] = clauses;
+    let other = "'PARALLEL 999' \"PARALLEL 999\" /* PARALLEL 999 */ -- PARALLEL 999\n";
+    match form {
+        0 => {
+            format!("CREATE TABLE t {other} {first} {second} AS SELECT /*+ {hint} */ parallel {other} FROM s")
+        }
+        1 => format!("ALTER INDEX i REBUILD {first}; {other}; ALTER TABLE t MOVE {second} /*+ {hint} */"),
+        2 => {
+            format!("SELECT /*+ {hint} */ parallel, {other} FROM s; CREATE INDEX i ON t (a) {first} {second}")
+        }
+        _ => format!(
+            "ALTER TABLE t {first}; alter table u {second}; MERGE /*+ {hint} */ INTO t USING {other} s"
+        ),
+    }
+}
+
+#[test]
+fn clauses_and_hints_count_for_the_greatest_and_clauses_are_never_changed() {
+    let clauses = (clause(), clause());
+
+    proptest!(cases(4_000), |(
+        ((first, a), (second, b)) in clauses,
+        (hint, _, c) in directive(),
+        form in 0_usize..4,
+        (default, granted) in (1_u32..200, 1_u32..200),
+    )| {
+        let text = statement([&first, &second], &hint, form);
+        let (default, none) = (number(default), number(1));
+        let [a, b, c] = [a, b, c].map(|degree| degree.upper_bound(default, none));
+
+        soundness::check(text.as_bytes());
+        prop_assert_eq!(parse(&text).degree().upper_bound(default, none), a.max(b).max(c), "{}", text);
+        if let Ok(rewritten) = lowered(&text, granted) {
+            prop_assert!(a.max(b).get() <= granted, "{}", rewritten);
+            prop_assert!(parse(&rewritten).degree().upper_bound(default, none).get() <= granted, "{}", rewritten);
+        }
+    });
+}
+
 /// The CPU time of this thread, which is more reliable on a busy machine than elapsed time.
 fn time_on_processor() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
@@ -209,6 +279,13 @@ fn time_grows_with_the_length_and_not_with_its_square() {
         ("/*+ PARALLEL(", "9"),
         ("--+", "'\""),
         ("/*", "/*"),
+        ("", "PARALLEL "),
+        ("", "PARALLEL("),
+        ("ALTER ", "PARALLEL 8 "),
+        ("CREATE ", "PARALLEL (DEGREE 8 "),
+        ("CREATE PARALLEL (", "8 "),
+        ("ALTER SESSION FORCE ", "PARALLEL DML "),
+        ("", "CREATE SELECT "),
     ];
     // Each also with as many closing as opening parts.
     let all = nasty.iter().flat_map(|nasty| [(nasty, ""), (nasty, ")")]);

@@ -1,6 +1,6 @@
 //! What must hold for every text. Also used by the fuzz target `hint`, which includes this file.
 
-use super::{Hint, Level, rewrite};
+use super::{Degree, Hint, Level, rewrite};
 use std::num::NonZeroU32;
 
 /// Reads any bytes as a hint and rewrites it. Panics where a promise is broken.
@@ -26,7 +26,14 @@ fn check_spans(hint: &Hint) {
             at = directive.span.end;
         }
     }
+    at = 0;
+    for clause in hint.clauses() {
+        assert!(at <= clause.span.start && clause.span.start < clause.span.end);
+        at = clause.span.end;
+    }
+    assert!(at <= hint.text().len());
     let (least, most) = (NonZeroU32::MIN, NonZeroU32::MAX);
+    assert!(hint.clause_degree().upper_bound(most, least) <= hint.degree().upper_bound(most, least));
     let counts = hint.directives().any(|directive| directive.level == Level::Statement);
     assert!(!counts || hint.degree().upper_bound(most, most) == hint.degree().upper_bound(most, least));
     assert!(hint.degree().upper_bound(least, least) <= hint.degree().upper_bound(most, least));
@@ -41,7 +48,13 @@ fn check_rewriting(hint: &Hint, granted: NonZeroU32) {
         assert_eq!(rewritten, hint.text(), "changed without need");
     }
     assert_eq!(outside_of_directives(&read), outside_of_directives(hint), "something else was changed");
+    assert_eq!(clauses(&read), clauses(hint), "a clause was changed");
     assert_eq!(rewrite(&read, granted).as_ref(), Ok(&rewritten), "a second time something changes");
+}
+
+/// Their text is outside of directives, except for hints within them.
+fn clauses(hint: &Hint) -> Vec<Degree> {
+    hint.clauses().iter().map(|clause| clause.degree).collect()
 }
 
 /// The text without its parallel directives.

@@ -11,7 +11,9 @@ use axum::http::StatusCode;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::Page;
-use tidemill_api::pool::{CancelledRequest, GrantedLease, PoolLease, PoolRequest, RequestPool, RequestUnits};
+use tidemill_api::pool::{
+    CancelledRequest, GrantedLease, HintWarning, PoolLease, PoolRequest, RequestPool, RequestUnits,
+};
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Admitted, Answer, Release};
 use tidemill_domain::pool::{Class, End, Holder, PoolName, Reason, ReleaseBy, UnitRequest};
@@ -36,6 +38,8 @@ pub(crate) async fn create(
         return Err(bad("wait_seconds", "it is more than 50"));
     }
     let (parts, hints) = parts(&caller, &body).await?;
+    let warnings = UnitRequest::warnings_of(hints.iter().map(|(_, request)| request));
+    let warnings: Vec<HintWarning> = warnings.map(HintWarning::from).collect();
     let holder = &body.holder;
     let ask = AcquireRequest {
         parts,
@@ -69,6 +73,7 @@ pub(crate) async fn create(
                 leases: parts.iter().map(|part| GrantedLease::from((part, hint(part)))).collect(),
                 duplicate: is_duplicate,
                 waits: None,
+                warnings,
             };
             Ok((StatusCode::OK, Json(request)))
         }
@@ -79,12 +84,14 @@ pub(crate) async fn create(
                 leases: Vec::new(),
                 duplicate: false,
                 waits: Some((&*waits).into()),
+                warnings,
             };
             Ok((StatusCode::ACCEPTED, Json(request)))
         }
         Answer::Refused { pool, reason: Reason::UnknownPool } => Err(unknown(pool.as_str())),
         Answer::Refused { pool, reason } => {
-            let detail = format!("pool {pool}: {}", reason.sentence());
+            let texts: Vec<&str> = warnings.iter().map(|warning| warning.text).collect();
+            let detail = format!("pool {pool}: {}", [&[reason.sentence()], &*texts].concat().join("; "));
             Err(Problem::new(Code::RequestExceedsPool, detail, "request less, or accept less with `min`"))
         }
         _ => Err(gone()),

@@ -315,6 +315,38 @@ async fn the_hint_of_a_request_is_lowered_with_its_grant() {
 }
 
 #[tokio::test]
+async fn the_answer_warns_of_clauses_and_of_a_number_that_is_not_that_of_the_hint() {
+    let app = App::adw().await;
+    let ask = async |run: &str, pool: Value, hint: &str| {
+        let mut wanted = request(run, json!([pool]));
+        wanted["hint"] = json!(hint);
+        app.make(&wanted).await
+    };
+    let names = |answer: &Value| -> Vec<String> {
+        let warnings = answer["warnings"].as_array().unwrap();
+        warnings.iter().map(|warning| warning["name"].as_str().unwrap().to_owned()).collect()
+    };
+
+    let create = "CREATE INDEX i ON t (a) PARALLEL 8";
+    let whole = ask("1", json!({ "pool": "ADW", "parallel": 2 }), create).await.json();
+    assert_eq!((&whole["leases"][0]["parallel"], &whole["leases"][0]["hint"]), (&json!(8), &json!(create)));
+    assert_eq!(names(&whole), ["clause", "hint_counts"]);
+    let other = ask("2", json!({ "pool": "ADW", "parallel": 16 }), "/*+ PARALLEL(4) */").await.json();
+    assert_eq!(
+        (&other["leases"][0]["parallel"], names(&other)),
+        (&json!(16), vec!["number_counts".to_owned()])
+    );
+    assert_eq!(names(&ask("3", json!({ "pool": "ADW" }), "/*+ PARALLEL(4) */").await.json()), [""; 0]);
+
+    app.leased("other", 920).await;
+    let waits = ask("4", json!({ "pool": "ADW" }), "ALTER INDEX i REBUILD PARALLEL 8").await;
+    assert_eq!((waits.status, names(&waits.json())), (StatusCode::ACCEPTED, vec!["clause".to_owned()]));
+    let refused =
+        ask("5", json!({ "pool": "ADW", "parallel": 8 }), "ALTER INDEX i REBUILD PARALLEL 2000").await;
+    assert!(refused.json()["detail"].as_str().unwrap().contains("it cannot be lowered"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_caller_who_is_limited_to_some_pools_uses_no_others() {
     let app = App::closed().await;
     for (name, id) in [("etl-a", 1), ("other", 2)] {

@@ -346,6 +346,27 @@ async fn a_hint_that_cannot_be_lowered_counts_whole_whatever_the_number_says() {
 }
 
 #[tokio::test]
+async fn what_a_statement_runs_with_outside_of_hints_counts_with_a_warning() {
+    let app = App::adw().await;
+    let ask = async |run: &str, parallel: u32, hint: &str| {
+        let mut wanted = acquire(run, parallel);
+        wanted["hint"] = json!(hint);
+        let mut answer = app.post("/acquire", &wanted).await.json();
+        let warnings = answer["warnings"].take();
+        let names: Option<Vec<Value>> =
+            warnings.as_array().map(|all| all.iter().map(|warning| warning["name"].clone()).collect());
+        (answer["allowed"] == true, answer["granted_parallel"].clone(), names)
+    };
+    let names = |names: &[&str]| Some(names.iter().map(|name| json!(name)).collect::<Vec<_>>());
+
+    let create = "CREATE TABLE t PARALLEL (DEGREE 8 INSTANCES 2) AS SELECT * FROM s";
+    assert_eq!(ask("1", 4, create).await, (true, json!(16), names(&["clause", "hint_counts"])));
+    assert_eq!(ask("2", 16, "/*+ PARALLEL(4) */").await, (true, json!(16), names(&["number_counts"])));
+    assert_eq!(ask("3", 4, "/*+ PARALLEL(4) */").await, (true, json!(4), None));
+    assert_eq!(ask("4", 940, create).await.2, names(&["clause", "number_counts"]), "also while it waits");
+}
+
+#[tokio::test]
 async fn who_asks_again_without_a_hint_is_told_that_of_its_lease() {
     let app = App::adw().await;
     app.acquire("other", 940).await;

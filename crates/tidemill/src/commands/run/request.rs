@@ -94,6 +94,13 @@ impl Request {
         Ok(Self { ask, by_pool })
     }
 
+    /// Prints what is odd about the hint.
+    pub(super) fn warn(&self, context: &Context) {
+        for warning in UnitRequest::warnings_of(self.by_pool.values()) {
+            context.note(&format!("warning: {}", warning.text()));
+        }
+    }
+
     /// The hint for the granted degree, if there is a hint.
     pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>> {
         let granted =
@@ -107,7 +114,7 @@ impl Request {
         asked.hint_override(granted).map_err(|refusal| {
             let what = format!("the hint cannot be lowered to {granted}");
             let fix =
-                "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
+                "write its degree as a hint, PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
             Failure::new(Code::HintNotRewritten, what, fix).because(refusal)
         })
     }

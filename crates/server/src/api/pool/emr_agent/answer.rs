@@ -4,6 +4,8 @@ use super::EmrAgentOptions;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroU32;
+use tidemill_api::pool::HintWarning;
+use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
 use tidemill_domain::time::Timestamp;
@@ -48,9 +50,16 @@ pub(super) struct AcquireAnswer {
     over_by: Option<u64>,
     detail: Option<&'static str>,
     message: Option<&'static str>,
+    /// About the hint of the request.
+    warnings: Option<Vec<HintWarning>>,
 }
 
 impl AcquireAnswer {
+    pub(super) fn with_warnings(self, warnings: Vec<Warning>) -> Self {
+        let warnings: Vec<HintWarning> = warnings.into_iter().map(HintWarning::from).collect();
+        Self { warnings: (!warnings.is_empty()).then_some(warnings), ..self }
+    }
+
     /// `hint` is the hint to run with.
     pub(super) fn admitted(
         part: &Admitted,

@@ -86,12 +86,13 @@ impl Call<'_> {
         let Some(pool) = self.find(&request.pool).await? else { return Ok(self.unknown(request)) };
         let mut part = AcquirePart::new(pool.clone(), request.parallel_hint);
         (part.sessions, part.least) = (request.partitions, request.min_parallel);
-        let mut hinted = None;
+        let (mut hinted, mut warnings) = (None, Vec::new());
         if let Some(text) = &request.hint {
             let Some(record) = self.record(&pool).await? else { return Ok(self.unknown(request)) };
             let read = UnitRequest::new(&record.settings, part.parallel, part.least, Some(text))
                 .map_err(|too_long| Problem::bad_request(too_long.to_string(), "send a shorter hint"))?;
             (part.parallel, part.least) = (Some(read.parallel), read.least);
+            warnings = read.warnings.clone();
             hinted = Some(read);
         }
         let degree = part.parallel;
@@ -104,21 +105,22 @@ impl Call<'_> {
             ..AcquireRequest::new(request.holder.clone(), part)
         };
         let wait = if self.is_present { request.wait_seconds } else { 0 };
-        match wait_for_units(self.state, &ask, Duration::from_secs(wait.into())).await? {
+        let answer = match wait_for_units(self.state, &ask, Duration::from_secs(wait.into())).await? {
             Answer::Admitted { parts, is_duplicate } => {
                 let part = parts.first().ok_or_else(gone)?;
                 let hint = self.hint_override(part, hinted).await?;
-                Ok(AcquireAnswer::admitted(part, is_duplicate, hint, self.state.inner().emr_agent))
+                AcquireAnswer::admitted(part, is_duplicate, hint, self.state.inner().emr_agent)
             }
-            Answer::Waits(waits) => Ok(AcquireAnswer::waits(&waits, degree)),
-            Answer::Refused { reason: Reason::UnknownPool, .. } => Ok(self.unknown(request)),
+            Answer::Waits(waits) => AcquireAnswer::waits(&waits, degree),
+            Answer::Refused { reason: Reason::UnknownPool, .. } => return Ok(self.unknown(request)),
             Answer::Refused { pool, reason } => {
                 let (record, now) = (self.record(&pool).await?, self.state.inner().parts.clock.now());
                 let level = record.map(|record| Level::of(&record.settings, record.usage, now));
-                Ok(AcquireAnswer::refused(reason, degree, level))
+                AcquireAnswer::refused(reason, degree, level)
             }
-            _ => Err(gone()),
-        }
+            _ => return Err(gone()),
+        };
+        Ok(answer.with_warnings(warnings))
     }
 
     /// The hint to run with: that of the request, or that of the lease when the request is repeated without one.

@@ -165,12 +165,14 @@ fn all_that_we_add_to_a_grant_follows_in_one_order() {
     part.level.limit = 78;
     part.ticket.upgrade = Some(Upgrade { parallel: number(16), since: Timestamp::EPOCH });
     let hint = Some("/*+ PARALLEL(8) */".to_owned());
-    let answer = AcquireAnswer::admitted(&part, true, hint, EmrAgentOptions::default());
+    let answer = AcquireAnswer::admitted(&part, true, hint, EmrAgentOptions::default())
+        .with_warnings(vec![Warning::Clause]);
 
     let expected = json!({
         "allowed": true, "current_usage": 72, "after_usage": 80, "available": 0, "lease_id": LEASE, "epoch": 1,
         "granted_parallel": 8, "granted_units": 8, "hint_override": "/*+ PARALLEL(8) */", "duplicate": true,
         "upgrade_pending": true, "available_to_max": 920, "over_by": 2,
+        "warnings": [{ "name": "clause", "text": Warning::Clause.text() }],
     });
     assert_eq!(compact(&answer).to_string(), expected.to_string());
 }
