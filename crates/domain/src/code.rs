@@ -109,6 +109,7 @@ codes! {
     509 OpenListener -> Usage, "listening beyond this host needs authentication";
     510 CannotListen -> Unreachable, "the server cannot listen at this address";
     511 TooManyConnections -> Unreachable, "every connection of the server is in use";
+    512 HostNotAllowed -> Denied, "the server does not answer to this host name";
     1001 UnknownJob -> NotFound, "there is no such job";
     1002 UnknownExecution -> NotFound, "there is no such execution";
     1003 JobAlreadyRunning -> Conflict, "the job is already running with these parameters";

@@ -24,6 +24,9 @@ pub(super) fn check(headers: &HeaderMap, via: &Via) -> Result<(), Problem> {
     if is_ours { Ok(()) } else { Err(foreign()) }
 }
 
+/// How much of a host name an error shows.
+const HOST_CHARS_MAX: usize = 100;
+
 /// Without authentication the host name must be a loopback name: otherwise another site could point its own name here (DNS
 /// rebinding).
 pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
@@ -34,7 +37,17 @@ pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
     };
     let is_loopback =
         name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    if is_loopback { Ok(()) } else { Err(foreign()) }
+    if is_loopback {
+        return Ok(());
+    }
+    let name: String = name.chars().take(HOST_CHARS_MAX).collect();
+    let detail = format!(
+        "the request is for the host `{name}`, but a server without authentication answers only to localhost and loopback \
+         addresses, because any site can point its own name here"
+    );
+    let remedy = "use http://localhost or http://127.0.0.1, or set server.auth to \"required\" and create a token with \
+                  `tidemill token create`: then the server answers to any name";
+    Err(Problem::new(Code::HostNotAllowed, detail, remedy))
 }
 
 fn foreign() -> Problem {

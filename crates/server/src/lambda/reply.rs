@@ -64,7 +64,9 @@ impl From<&Problem> for ServiceError {
             }
             Code::TooLarge => Self::RequestTooLarge { bytes_max: BODY_BYTES_MAX },
             Code::NotAuthenticated => Self::BadSignature(Refusal::Missing),
-            Code::NotAllowed | Code::ForeignRequest => Self::AccessDenied(problem.detail().to_owned()),
+            Code::NotAllowed | Code::ForeignRequest | Code::HostNotAllowed => {
+                Self::AccessDenied(format!("{}; {}", problem.detail(), problem.remedy()))
+            }
             Code::BadRequest => Self::InvalidParameterValue(problem.detail().to_owned()),
             _ => Self::Service,
         }
@@ -252,6 +254,7 @@ mod tests {
             (Code::NotAuthenticated, "MissingAuthenticationTokenException"),
             (Code::NotAllowed, "AccessDeniedException"),
             (Code::ForeignRequest, "AccessDeniedException"),
+            (Code::HostNotAllowed, "AccessDeniedException"),
             (Code::BadRequest, "InvalidParameterValueException"),
             (Code::DatabaseUnreachable, "ServiceException"),
             (Code::PoolLeaseGone, "ServiceException"),

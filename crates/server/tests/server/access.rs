@@ -269,7 +269,10 @@ async fn an_open_server_cannot_be_reached_under_a_foreign_name() {
 
     let answer = app.send(request.body(axum::body::Body::empty()).unwrap()).await;
 
-    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    assert_eq!((answer.status, &answer.json()["code"]), (StatusCode::FORBIDDEN, &"TM0512".into()));
+    let (detail, remedy) = (answer.json()["detail"].to_string(), answer.json()["remedy"].to_string());
+    assert!(detail.contains("`evil.example`") && !detail.contains("came from"), "{detail}");
+    assert!(remedy.contains("server.auth"), "{remedy}");
 }
 
 /// Browsers say where a form was only by `Origin`, where the address is neither loopback nor encrypted.

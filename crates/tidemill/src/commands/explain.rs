@@ -43,6 +43,7 @@ pages! {
     UnknownAlertRule "0401" NotSilenced "0402"
     NotAuthenticated "0501" NotAllowed "0502" ForeignRequest "0503" BadRequest "0504" TooManyRequests "0505"
     TooLarge "0506" KeyReused "0507" NotFound "0508" OpenListener "0509" CannotListen "0510" TooManyConnections "0511"
+    HostNotAllowed "0512"
     UnknownJob "1001" UnknownExecution "1002" JobAlreadyRunning "1003" JobAlreadyComplete "1004"
     JobNotRestartable "1005" JobOutcomeUnknown "1006" BadJobParameters "1007" ExecutionNotRunning "1008"
     ExecutionStillRunning "1009" ExecutionOwnerAlive "1010" ContextTooLarge "1011" BadJobDefinition "1012"
