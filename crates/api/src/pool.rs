@@ -167,9 +167,9 @@ shapes! {
         pool: String = part.pool.to_string(),
         /// Send it with heartbeats and with the release.
         epoch: i64 = part.ticket.epoch.get(),
-        /// Requested degree of parallelism.
+        /// Requested degree of parallelism, or number of sessions in a pool that grants sessions.
         asked: u32 = part.ticket.asked.get(),
-        /// Granted degree of parallelism.
+        /// Granted degree of parallelism, or number of sessions.
         parallel: u32 = part.ticket.granted.unwrap_or(part.ticket.asked).get(),
         /// Units in use by this lease.
         units: u64 = part.ticket.units(),

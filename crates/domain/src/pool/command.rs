@@ -1,6 +1,7 @@
 //! Commands to pools, and the answers.
 
 use super::estimate::Estimate;
+use super::weight::Lever;
 use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
 use crate::newtype::approximate;
@@ -161,6 +162,8 @@ impl Level {
 pub struct Admitted {
     pub pool: PoolName,
     pub ticket: Ticket,
+    /// What the pool grants: degrees of parallelism, or sessions.
+    pub lever: Lever,
     pub level: Level,
 }
 

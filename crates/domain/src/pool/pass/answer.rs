@@ -7,6 +7,7 @@ use crate::pool::estimate::{Estimate, Outlook, estimate, wait_seconds};
 use crate::pool::ledger::Contradiction;
 use crate::pool::settings::admit_limit;
 use crate::pool::ticket::Eta;
+use crate::pool::weight::lever;
 use crate::pool::{End, Event, Ledger, PoolName, Reason, Settings, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
@@ -99,11 +100,13 @@ impl Pass<'_> {
         };
         let mut parts = Vec::with_capacity(tickets.len());
         for (pool, id) in &tickets {
-            match self.ticket(pool, *id) {
+            let Some(ledger) = self.ledgers.get(pool) else { return self.ended_at_once(&tickets) };
+            match ledger.ticket(*id) {
                 Some(ticket) if ticket.state.counts() => {
-                    let ticket = ticket.clone();
-                    let level = self.levels.get(id).copied().unwrap_or_else(|| self.level(pool));
-                    parts.push(Admitted { pool: pool.clone(), ticket, level });
+                    let (pool, ticket, settings) = (pool.clone(), ticket.clone(), ledger.settings());
+                    let level = self.levels.get(id).copied().unwrap_or_else(|| self.level(&pool));
+                    let lever = lever(settings.weight, settings.hint_effective);
+                    parts.push(Admitted { pool, ticket, lever, level });
                 }
                 Some(_) => {}
                 None => return self.ended_at_once(&tickets),

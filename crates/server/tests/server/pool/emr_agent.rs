@@ -297,6 +297,43 @@ async fn the_batch_spec_tells_pool_table_hint_and_sessions() {
 }
 
 #[tokio::test]
+async fn a_pool_that_grants_sessions_lowers_them_and_not_the_degree() {
+    let app = App::open().await;
+    let pool = json!({
+        "name": "PX", "external_id": 6, "max_units": 6, "threshold_percent": 100, "weight": "sessions",
+        "default_units": 2, "min_units": 1,
+    });
+    app.ask(Method::POST, "/api/v1/pools", &[], &pool.to_string()).await;
+    let ask = async |run: &str, sessions: u32, more: Value| {
+        let spec = json!({ "rsrcSpecData": { "prttCnt": sessions } });
+        let mut wanted = json!({ "dag_id": "d", "dag_run_id": run, "src_db_id": 6, "batch_spec": spec });
+        wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        app.post("/acquire", &wanted).await.json()
+    };
+    let parallel = ["downgraded", "original_parallel", "adjusted_parallel", "granted_parallel"];
+    let rest = ["granted_sessions", "granted_units", "hint_override"];
+    let told = |answer: &Value| (fields(answer, &parallel), fields(answer, &rest));
+
+    let whole = ask("whole", 3, json!({ "parallel_hint": 8 })).await;
+    assert_eq!((&whole["granted_parallel"], &whole["granted_sessions"]), (&json!(8), &json!(3)), "{whole}");
+
+    let hint = "/*+ PARALLEL(16) */";
+    let lowered = ask("lowered", 4, json!({ "hint": hint })).await;
+    let expected = (
+        json!({ "downgraded": true, "original_parallel": 16, "adjusted_parallel": 16, "granted_parallel": 16 }),
+        json!({ "granted_sessions": 2, "granted_units": 2, "hint_override": hint }),
+    );
+    assert_eq!(told(&lowered), expected);
+    assert_eq!(told(&ask("lowered", 4, json!({})).await), expected, "as its lease has it");
+
+    let default = ask("default", 2, json!({})).await;
+    assert_eq!(
+        fields(&default, &["downgraded", "original_parallel", "adjusted_parallel", "granted_sessions"]),
+        json!({ "downgraded": true, "original_parallel": 2, "adjusted_parallel": 2, "granted_sessions": 1 })
+    );
+}
+
+#[tokio::test]
 async fn the_number_of_the_request_comes_before_the_hint_and_the_hint_before_the_pool() {
     let app = App::adw().await;
     let ask = async |run: &str, more: Value| {

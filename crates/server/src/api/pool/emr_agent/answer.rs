@@ -8,6 +8,7 @@ use tidemill_api::pool::HintWarning;
 use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::Reason;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
+use tidemill_domain::pool::weight::Lever;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
@@ -39,7 +40,10 @@ pub(super) struct AcquireAnswer {
     queue_position: Option<u32>,
     lease_id: Option<String>,
     epoch: Option<i64>,
+    /// The degree of parallelism, also in a pool that grants sessions.
     granted_parallel: Option<u32>,
+    /// Only in a pool that grants sessions.
+    granted_sessions: Option<u32>,
     granted_units: Option<u64>,
     hint_override: Option<String>,
     eta_seconds: Option<u64>,
@@ -60,15 +64,17 @@ impl AcquireAnswer {
         Self { warnings: (!warnings.is_empty()).then_some(warnings), ..self }
     }
 
-    /// `hint` is the hint to run with.
+    /// `parallel` is the degree of a session, and `hint` the hint to run with.
     pub(super) fn admitted(
         part: &Admitted,
+        parallel: NonZeroU32,
         is_duplicate: bool,
         hint: Option<String>,
         options: EmrAgentOptions,
     ) -> Self {
         let (ticket, level) = (&part.ticket, part.level);
-        let (units, parallel) = (ticket.units(), ticket.granted.unwrap_or(ticket.asked).get());
+        let (units, parallel) = (ticket.units(), parallel.get());
+        let sessions = ticket.granted.filter(|_| part.lever == Lever::Sessions).map(NonZeroU32::get);
         let available = if options.compat_available { to_max(level) } else { level.available() };
         let granted = Self {
             allowed: true,
@@ -78,6 +84,7 @@ impl AcquireAnswer {
             lease_id: Some(ticket.id.to_string()),
             epoch: Some(ticket.epoch.get()),
             granted_parallel: Some(parallel),
+            granted_sessions: sessions,
             granted_units: Some(units),
             hint_override: hint,
             duplicate: is_duplicate.then_some(true),
@@ -91,7 +98,8 @@ impl AcquireAnswer {
         }
         Self {
             downgraded: Some(true),
-            original_parallel: Some(ticket.asked.get()),
+            // Fewer sessions have the same degree.
+            original_parallel: Some(sessions.map_or(ticket.asked.get(), |_| parallel)),
             adjusted_parallel: Some(parallel),
             ..granted.because(Reason::PartialCapacity)
         }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Admitted, Answer, Level, Release as Command};
+use tidemill_domain::pool::weight::Lever;
 use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
@@ -108,8 +109,12 @@ impl Call<'_> {
         let answer = match wait_for_units(self.state, &ask, Duration::from_secs(wait.into())).await? {
             Answer::Admitted { parts, is_duplicate } => {
                 let part = parts.first().ok_or_else(gone)?;
-                let hint = self.hint_override(part, hinted).await?;
-                AcquireAnswer::admitted(part, is_duplicate, hint, self.state.inner().emr_agent)
+                let request = self.unit_request(part, hinted, degree).await?;
+                let granted = part.ticket.granted.unwrap_or(part.ticket.asked);
+                let parallel = request.as_ref().filter(|_| part.lever == Lever::Sessions);
+                let parallel = parallel.map_or(granted, |request| request.parallel);
+                let hint = request.and_then(|request| request.hint_override(granted).ok().flatten());
+                AcquireAnswer::admitted(part, parallel, is_duplicate, hint, self.state.inner().emr_agent)
             }
             Answer::Waits(waits) => AcquireAnswer::waits(&waits, degree),
             Answer::Refused { reason: Reason::UnknownPool, .. } => return Ok(self.unknown(request)),
@@ -123,21 +128,20 @@ impl Call<'_> {
         Ok(answer.with_warnings(warnings))
     }
 
-    /// The hint to run with: that of the request, or that of the lease when the request is repeated without one.
-    async fn hint_override(
+    /// The request with the hint that it has, or with that of the lease when it is repeated without one. Where degrees are
+    /// granted, only the hint matters.
+    async fn unit_request(
         &self,
         part: &Admitted,
         hinted: Option<UnitRequest>,
-    ) -> Result<Option<String>, Problem> {
-        let request = match (hinted, &part.ticket.hint) {
-            (None, Some(stored)) => {
-                let record = self.record(&part.pool).await?;
-                record.and_then(|record| UnitRequest::new(&record.settings, None, None, Some(stored)).ok())
-            }
-            (hinted, _) => hinted,
-        };
-        let granted = part.ticket.granted.unwrap_or(NonZeroU32::MIN);
-        Ok(request.and_then(|request| request.hint_override(granted).ok().flatten()))
+        degree: Option<NonZeroU32>,
+    ) -> Result<Option<UnitRequest>, Problem> {
+        let stored = part.ticket.hint.as_deref();
+        if hinted.is_some() || (stored.is_none() && part.lever == Lever::Parallel) {
+            return Ok(hinted);
+        }
+        let record = self.record(&part.pool).await?;
+        Ok(record.and_then(|record| UnitRequest::new(&record.settings, degree, None, stored).ok()))
     }
 
     fn unknown(&self, request: &Acquire) -> AcquireAnswer {

@@ -46,11 +46,11 @@ fn admitted(asked: u32) -> Admitted {
         hint: None,
         call: None,
     };
-    Admitted { pool: "ADW".parse().unwrap(), ticket, level: level(80) }
+    Admitted { pool: "ADW".parse().unwrap(), ticket, lever: Lever::Parallel, level: level(80) }
 }
 
 fn granted(part: &Admitted) -> AcquireAnswer {
-    AcquireAnswer::admitted(part, false, None, EmrAgentOptions::default())
+    AcquireAnswer::admitted(part, number(8), false, None, EmrAgentOptions::default())
 }
 
 fn object(text: &str) -> Map<String, Value> {
@@ -165,7 +165,7 @@ fn all_that_we_add_to_a_grant_follows_in_one_order() {
     part.level.limit = 78;
     part.ticket.upgrade = Some(Upgrade { parallel: number(16), since: Timestamp::EPOCH });
     let hint = Some("/*+ PARALLEL(8) */".to_owned());
-    let answer = AcquireAnswer::admitted(&part, true, hint, EmrAgentOptions::default())
+    let answer = AcquireAnswer::admitted(&part, number(8), true, hint, EmrAgentOptions::default())
         .with_warnings(vec![Warning::Clause]);
 
     let expected = json!({
@@ -182,7 +182,7 @@ fn what_is_available_is_counted_up_to_the_limit_unless_the_agents_number_is_want
     let part = Admitted { level: Level { limit: 950, ..level(80) }, ..admitted(8) };
     let available = |compat_available| {
         let options = EmrAgentOptions { compat_available, ..EmrAgentOptions::default() };
-        AcquireAnswer::admitted(&part, false, None, options).available
+        AcquireAnswer::admitted(&part, number(8), false, None, options).available
     };
 
     assert_eq!((available(false), available(true)), (Some(870), Some(920)));
