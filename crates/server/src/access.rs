@@ -7,6 +7,7 @@ pub mod jwt;
 pub mod limit;
 pub mod session;
 
+mod endpoint_token;
 mod origin;
 mod signed;
 
@@ -22,6 +23,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use endpoint_token::EndpointToken;
 use jwt::Issuer;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -136,6 +138,7 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let (mut parts, mut body) = request.into_parts();
+    endpoint_token::take(&mut parts);
     let request_id = SystemIds.request();
     let base_path = &state.inner().base_path;
     let matched = parts.extensions.get::<MatchedPath>().map(|path| {
@@ -161,6 +164,7 @@ pub(crate) async fn guard(
     };
     let mut response = match answer {
         Ok(principal) => {
+            parts.extensions.remove::<EndpointToken>();
             parts.extensions.insert(principal);
             parts.extensions.insert(surface);
             next.run(Request::from_parts(parts, body)).await
@@ -300,14 +304,22 @@ async fn identify(state: &State, parts: &Parts, request_id: &str) -> Result<Opti
         return Ok(Some(Principal::new(name(), name(), Role::Admin, Via::Open, request_id)));
     };
     let now = state.inner().parts.clock.monotonic();
-    if let Some(text) = bearer(&parts.headers)? {
+    let endpoint_token = parts.extensions.get::<EndpointToken>();
+    let text = match endpoint_token {
+        Some(token) => Some(token.0.as_str()),
+        None => bearer(&parts.headers)?,
+    };
+    if let Some(text) = text {
         let found = match text.parse::<Token>() {
             Ok(token) => by_token(state, request_id, &token).await?,
             Err(_) => jwt::verify(issuers, text, state.inner().parts.clock.now(), request_id),
         };
         if found.is_none() {
             state.inner().limits.note_failure(address(parts), now)?;
-            return Err(not_authenticated().into());
+            return Err(match endpoint_token {
+                Some(_) => Refusal::Signature(signature::Refusal::UnknownToken),
+                None => not_authenticated().into(),
+            });
         }
         return Ok(found);
     }

@@ -223,6 +223,13 @@ fn other_routes() -> Vec<Route> {
         post("/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::invoke_async).on(Lambda),
         post("/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::invoke_async).on(Lambda),
         get("/2015-03-31/functions/{name}", REQUEST, lambda::describe).on(Lambda),
+        // The same with a token instead of a signature. The access layer takes the token out of the address.
+        post("/aws/{token}/2015-03-31/functions/{name}/invocations", REQUEST, lambda::invoke).on(Lambda),
+        post("/aws/{token}/2014-11-13/functions/{name}/invoke-async", REQUEST, lambda::invoke_async)
+            .on(Lambda),
+        post("/aws/{token}/2014-11-13/functions/{name}/invoke-async/", REQUEST, lambda::invoke_async)
+            .on(Lambda),
+        get("/aws/{token}/2015-03-31/functions/{name}", REQUEST, lambda::describe).on(Lambda),
     ]
 }
 

@@ -1,15 +1,16 @@
 //! Callers that authenticate by an AWS signature (SigV4).
 
+use super::endpoint_token::EndpointToken;
 use super::{Authentication, Principal, Refusal, Via, address};
 use crate::api::read_body;
 use crate::lambda::SignatureMode;
-use crate::lambda::signature::Refusal::Missing;
+use crate::lambda::signature::Refusal::{Missing, SignatureRequired};
 use crate::lambda::signature::{SignedRequest, verify};
 use crate::route::Surface;
 use crate::state::State;
 use axum::body::Body;
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
 use tidemill_domain::audit::Role;
 
 /// How the header `Authorization` of a signed request begins.
@@ -23,8 +24,11 @@ pub(super) async fn caller(
     surface: Surface,
     request_id: &str,
 ) -> Result<Option<Principal>, Refusal> {
-    if !is_expected(state, &parts.headers, surface) {
+    if !is_expected(state, parts, surface) {
         return Ok(None);
+    }
+    if has_token(parts) {
+        return Err(Refusal::Signature(SignatureRequired));
     }
     let inner = state.inner();
     let bytes = read_body(std::mem::take(body)).await?;
@@ -54,12 +58,12 @@ pub(super) async fn caller(
     Ok(Some(Principal::new(name, caller, Role::Requester, Via::Bearer, request_id)))
 }
 
-/// Whether the request must be signed, or is signed where authentication is required. Without authentication signatures are
-/// ignored, because AWS clients sign everything.
-fn is_expected(state: &State, headers: &HeaderMap, surface: Surface) -> bool {
+/// Whether the request must be signed, or is signed where authentication is required. Without authentication, and with a token
+/// in the URL, signatures are ignored, because AWS clients sign everything.
+fn is_expected(state: &State, parts: &Parts, surface: Surface) -> bool {
     let is_signed = || {
-        let value = headers.get(header::AUTHORIZATION);
-        value.is_some_and(|value| value.as_bytes().starts_with(SCHEME))
+        let value = parts.headers.get(header::AUTHORIZATION);
+        value.is_some_and(|value| value.as_bytes().starts_with(SCHEME)) && !has_token(parts)
     };
     let is_closed = matches!(state.inner().authentication, Authentication::Required { .. });
     match surface {
@@ -67,4 +71,8 @@ fn is_expected(state: &State, headers: &HeaderMap, surface: Surface) -> bool {
         Surface::Lambda if state.inner().lambda.signature == SignatureMode::Verify => true,
         Surface::Lambda | Surface::EmrAgent => is_closed && is_signed(),
     }
+}
+
+fn has_token(parts: &Parts) -> bool {
+    parts.extensions.get::<EndpointToken>().is_some()
 }

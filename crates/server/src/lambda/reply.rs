@@ -91,7 +91,9 @@ impl ServiceError {
             Self::TooManyRequests { .. } => (S::TOO_MANY_REQUESTS, "TooManyRequestsException"),
             Self::BadSignature(Refusal::Missing) => (S::FORBIDDEN, "MissingAuthenticationTokenException"),
             Self::BadSignature(Refusal::Incomplete(_)) => (S::FORBIDDEN, "IncompleteSignatureException"),
-            Self::BadSignature(Refusal::UnknownKey) => (S::FORBIDDEN, "UnrecognizedClientException"),
+            Self::BadSignature(Refusal::UnknownKey | Refusal::UnknownToken) => {
+                (S::FORBIDDEN, "UnrecognizedClientException")
+            }
             Self::BadSignature(_) => (S::FORBIDDEN, "InvalidSignatureException"),
             Self::AccessDenied(_) => (S::FORBIDDEN, "AccessDeniedException"),
             Self::Service => (S::INTERNAL_SERVER_ERROR, "ServiceException"),
@@ -226,6 +228,7 @@ mod tests {
             (Refusal::Missing.into(), 403, "MissingAuthenticationTokenException"),
             (Refusal::Incomplete("x").into(), 403, "IncompleteSignatureException"),
             (Refusal::UnknownKey.into(), 403, "UnrecognizedClientException"),
+            (Refusal::UnknownToken.into(), 403, "UnrecognizedClientException"),
             (Refusal::Skewed.into(), 403, "InvalidSignatureException"),
             (Refusal::Mismatch.into(), 403, "InvalidSignatureException"),
             (ServiceError::AccessDenied(text()), 403, "AccessDeniedException"),

@@ -83,8 +83,20 @@ pub enum Refusal {
     /// The signature has another form than ours.
     #[error("the signature is incomplete: {0}")]
     Incomplete(&'static str),
-    #[error("this server does not know the access key")]
+    #[error(
+        "this server does not know the access key; with credentials of AWS, such as those of a role, use a token in the \
+         endpoint URL: https://HOST/aws/TOKEN"
+    )]
     UnknownKey,
+    #[error(
+        "the token in the endpoint URL is wrong, expired or deleted; create one with \
+         `tidemill token create NAME --role requester`"
+    )]
+    UnknownToken,
+    #[error(
+        "every call must be signed with a key of this server; set lambda.signature to \"off\" to use a token in the endpoint URL"
+    )]
+    SignatureRequired,
     #[error("the time of the signature differs from now by more than 5 minutes; set the clock of the client")]
     Skewed,
     #[error(

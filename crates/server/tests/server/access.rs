@@ -30,9 +30,10 @@ async fn status_of(app: &App, method: Method, path: &str, headers: &[(&str, &str
 async fn every_route_lets_in_exactly_who_may() {
     let app = App::closed().await;
     for route in routes() {
-        let path = example(route.path);
         for role in ROLES {
-            let bearer = format!("Bearer {}", app.token(role).await);
+            let token = app.token(role).await;
+            let path = example(route.path).replace("{token}", &token);
+            let bearer = format!("Bearer {token}");
             let status = status_of(&app, route.method.clone(), &path, &[("authorization", &bearer)]).await;
             let expected = match route.access {
                 Access::Public => true,

@@ -2,6 +2,7 @@
 
 mod api;
 mod emr_agent;
+mod endpoint_token;
 mod invoke;
 mod sign;
 mod signed;

@@ -215,6 +215,32 @@ fn boto3_is_answered_as_lambda_answers() {
     }
 }
 
+/// Temporary credentials, which only AWS can verify, as on MWAA.
+#[test]
+fn boto3_with_the_credentials_of_a_role_gets_in_by_a_token_in_its_endpoint() {
+    let Some(python) = skip::require("boto3", std::env::var_os(BOTO3_PYTHON)).map(PathBuf::from) else {
+        return;
+    };
+    let stage = Stage::new().with("TIDEMILL_SERVER_AUTH", "required");
+    let limits = ["--id", "4", "--max", "1000", "--threshold", "95", "--default", "8", "--min", "2"];
+    stage.run(&[&["pool", "create", "ADW"][..], &limits].concat()).succeeds();
+    let created = stage.run(&["token", "create", "mwaa", "--role", "requester", "--scope", "pool/ADW"]);
+    let token = created.succeeds().stdout.trim().to_owned();
+    let served = Served::start(&stage, &["--base-path", "/tm"]);
+    let program = workspace().join("crates/tidemill/tests/cli/airflow/boto3_calls.py");
+    let endpoint = format!("http://{}/tm/aws/{token}", served.address);
+
+    let variables =
+        [("AWS_ENDPOINT_URL_LAMBDA", endpoint.as_str()), ("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE")];
+    let told = run_python(&stage, &python, &program, &variables, &[]);
+
+    check_answered(&told, &["acquire", "status", "release", "qualifier", "arn_with_alias", "log_tail"]);
+    assert_eq!(told["acquire"]["payload"]["allowed"], true);
+    assert_eq!(told["release"]["payload"]["released_connections"], 8);
+    assert_eq!(told["unknown_function"], error(404, "ResourceNotFoundException"));
+    assert_eq!(told["repeated_release"]["same_answer"], true);
+}
+
 /// As boto3 tells a service error that it knows.
 fn error(status: u16, name: &str) -> Value {
     json!({"status": status, "error": name, "class": name})

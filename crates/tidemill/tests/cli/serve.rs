@@ -205,6 +205,31 @@ fn a_token_of_the_command_line_opens_a_closed_server_until_it_is_revoked() {
 }
 
 #[test]
+fn a_token_in_the_address_of_an_endpoint_is_in_no_log() {
+    let stage = Stage::new().with("TIDEMILL_SERVER_AUTH", "required");
+    let created = stage.run(&["token", "create", "mwaa", "--role", "requester", "--expires", "1d"]);
+    let token = created.succeeds().stdout.trim().to_owned();
+    let served = Served::start(&stage, &["-vvv"]);
+    let function = "2015-03-31/functions/emr-batch-agent";
+
+    let (status, body) =
+        served.post(&format!("/aws/{token}/{function}/invocations"), r#"{"action":"status"}"#);
+    assert_eq!(status, 200, "{body}");
+    for (path, status) in [(format!("{function}/none"), 404), ("2015-03-31/functions/none".into(), 404)] {
+        let (answered, body) = served.get(&format!("/aws/{token}/{path}"), None);
+        assert!(answered == status && !body.contains(&token), "{path}: {answered} {body}");
+    }
+    let event = format!("/aws/{token}/2014-11-13/functions/emr-batch-agent/invoke-async/");
+    assert_eq!(served.post(&event, r#"{"action":"none"}"#).0, 202);
+
+    let log = std::fs::read_to_string(stage.path("serve.log")).unwrap();
+    let secret = token.rsplit('_').next().unwrap();
+    assert!(log.contains("an event was invalid") && !log.contains(secret), "{log}");
+    let audit = stage.run(&["audit", "list", "-o", "json"]);
+    assert!(!audit.stdout.contains(secret), "{audit:#?}");
+}
+
+#[test]
 fn a_token_that_makes_no_sense_is_refused() {
     let stage = Stage::new();
     for arguments in [

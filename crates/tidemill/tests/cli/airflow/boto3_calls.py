@@ -66,7 +66,7 @@ class Forgetful(threading.Thread):
         super().__init__(daemon=True)
         self.server = (urlsplit(url).hostname, urlsplit(url).port)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.url = "http://127.0.0.1:%d%s" % (self.listener.getsockname()[1], urlsplit(url).path)
         self.invocations, self.answers = [], []
 
     def run(self):
