@@ -297,6 +297,12 @@ shapes! {
         epoch: i64,
     }
 
+    /// Which attempt cancels a request.
+    pub struct CancelRequest in query {
+        /// Epoch of its leases, which are released only if all of them have this one. Leave it out while the request waits.
+        epoch: Option<i64>,
+    }
+
     /// How a lease is released.
     pub struct ReleaseLease in query {
         /// Epoch of the lease. An older attempt of the holder cannot release it.

@@ -4,6 +4,7 @@ mod api;
 mod emr_agent;
 mod endpoint_token;
 mod invoke;
+mod outdated;
 mod sign;
 mod signed;
 

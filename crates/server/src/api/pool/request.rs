@@ -2,7 +2,7 @@
 
 use super::emr_agent::lease_for;
 use super::{call_of, find, gone, lease, named, object, unknown, wait_for_units};
-use crate::api::{self, Body, List};
+use crate::api::{self, Body, List, QueryString};
 use crate::mutation::Caller;
 use crate::problem::Problem;
 use axum::Json;
@@ -12,9 +12,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::Page;
 use tidemill_api::pool::{
-    CancelledRequest, GrantedLease, HintWarning, PoolLease, PoolRequest, RequestPool, RequestUnits,
+    CancelRequest, CancelledRequest, GrantedLease, HintWarning, PoolLease, PoolRequest, RequestPool, RequestUnits,
 };
 use tidemill_domain::code::Code;
+use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Admitted, Answer, Release};
 use tidemill_domain::pool::{Class, End, Holder, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
@@ -105,24 +106,44 @@ pub(crate) async fn show(caller: Caller, Path(id): Path<String>) -> List<PoolLea
 }
 
 /// Cancels a request: it leaves the queue, or all of its units are released.
-#[utoipa::path(delete, path = "/api/v1/requests/{id}", operation_id = "cancel_request", params(("id" = String, Path, description = "Id of the request or of one of its leases")), responses((status = 200, body = CancelledRequest)))]
-pub(crate) async fn cancel(caller: Caller, Path(id): Path<String>) -> api::Answer<CancelledRequest> {
+#[utoipa::path(delete, path = "/api/v1/requests/{id}", operation_id = "cancel_request", params(("id" = String, Path, description = "Id of the request or of one of its leases"), CancelRequest), responses((status = 200, body = CancelledRequest)))]
+pub(crate) async fn cancel(
+    caller: Caller,
+    Path(id): Path<String>,
+    QueryString(query): QueryString<CancelRequest>,
+) -> api::Answer<CancelledRequest> {
     let call = call_of(&caller)?;
+    // The epoch of a ticket that no attempt has claimed yet.
+    let epoch = query.epoch.map_or(Epoch::ZERO, Epoch::new);
+    let tickets = tickets(&caller, &id).await?;
+    let is_fenced = |record: &TicketRecord| record.ticket.state.counts() && record.ticket.epoch != epoch;
+    if tickets.iter().any(is_fenced) {
+        return Err(query.epoch.map_or_else(epoch_missing, |_| gone()));
+    }
     let mut cancelled = CancelledRequest::default();
-    for record in tickets(&caller, &id).await? {
+    for record in tickets {
         let release = Release {
             pool: record.pool,
             by: ReleaseBy::Ticket(record.ticket.id),
-            epoch: None,
+            epoch: Some(epoch),
             end: End::Released { failed: false },
             call: call.clone(),
         };
-        if let Answer::Released(released) = caller.state.pools().release(release).await? {
-            cancelled.units += released.units;
-            cancelled.cancelled_waiting |= released.cancelled_waiting;
+        match caller.state.pools().release(release).await? {
+            Answer::Released(released) => {
+                cancelled.units += released.units;
+                cancelled.cancelled_waiting |= released.cancelled_waiting;
+            }
+            _ => return Err(gone()),
         }
     }
     Ok(Json(cancelled))
+}
+
+fn epoch_missing() -> Problem {
+    let remedy = "send the epoch of its leases; an operator can release them with \
+                  `POST /api/v1/pool-leases/{id}/release` and a reason";
+    Problem::bad_request("epoch: it is missing, and the request has units", remedy)
 }
 
 /// The part of a request for each pool, and the hint as each pool reads it.

@@ -8,24 +8,24 @@ use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_store::token::NewToken;
 
-fn request(run: &str, pools: Value) -> Value {
+pub(super) fn request(run: &str, pools: Value) -> Value {
     json!({ "holder": { "dag_id": "nightly", "run_id": run }, "pools": pools })
 }
 
 impl App {
-    async fn make(&self, request: &Value) -> Answer {
+    pub(super) async fn make(&self, request: &Value) -> Answer {
         self.ask(Method::POST, "/api/v1/requests", &[], &request.to_string()).await
     }
 
     /// The only lease of a request that is granted at once.
-    async fn leased(&self, run: &str, parallel: u32) -> Value {
+    pub(super) async fn leased(&self, run: &str, parallel: u32) -> Value {
         let made = self.make(&request(run, json!([{ "pool": "ADW", "parallel": parallel }]))).await;
         assert_eq!(made.status, StatusCode::OK, "{made:?}");
         made.json()["leases"][0].clone()
     }
 }
 
-fn check(answer: &Answer, status: StatusCode, code: &str) {
+pub(super) fn check(answer: &Answer, status: StatusCode, code: &str) {
     assert_eq!((answer.status, &answer.json()["code"]), (status, &json!(code)), "{answer:?}");
 }
 
@@ -203,7 +203,7 @@ async fn several_pools_are_had_together_or_not_at_all() {
     assert_eq!(waits.json()["waits"]["reason"], "pool_full");
     assert_eq!(app.usage("4").await, 0, "nothing is held of one while the other is waited for");
 
-    let other = format!("/api/v1/requests/{}", holds["id"].as_str().unwrap());
+    let other = format!("/api/v1/requests/{}?epoch=1", holds["id"].as_str().unwrap());
     assert_eq!(app.ask(Method::DELETE, &other, &[], "").await.json()["units"], 6);
     let granted = app.make(&request("run-1", both)).await;
     assert_eq!(
@@ -215,7 +215,8 @@ async fn several_pools_are_had_together_or_not_at_all() {
     let path = format!("/api/v1/requests/{}", granted.json()["id"].as_str().unwrap());
     let tickets = app.ask(Method::GET, &path, &[], "").await.json();
     assert_eq!(tickets["items"].as_array().unwrap().len(), 2);
-    assert_eq!(app.ask(Method::DELETE, &path, &[], "").await.json()["units"], 16);
+    let cancelled = app.ask(Method::DELETE, &format!("{path}?epoch=1"), &[], "").await;
+    assert_eq!(cancelled.json()["units"], 16, "{cancelled:?}");
     assert_eq!((app.usage("4").await, app.usage("5").await), (json!(0), json!(0)));
 }
 
