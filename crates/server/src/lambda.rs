@@ -10,7 +10,7 @@ pub mod reply;
 pub mod signature;
 
 use crate::api::pool::emr_agent::{Call, Request as AgentRequest};
-use crate::api::pool::named_call;
+use crate::api::pool::sdk_call;
 use crate::api::read_body;
 use crate::mutation::Caller;
 use crate::state::State;
@@ -121,15 +121,15 @@ async fn call(caller: &Caller, invocation: Invocation, request: Request) -> (Rep
         Ok(bytes) => payload(&bytes),
         Err(problem) => return refuse(ServiceError::from(&problem)),
     };
-    let read = match payload {
-        Ok(payload) => AgentRequest::read(&payload, None),
+    let payload = match payload {
+        Ok(payload) => payload,
         Err(error) => return refuse(error),
     };
     let is_event = invocation.kind == InvocationType::Event;
-    let reply = match read {
+    let reply = match AgentRequest::read(&payload, None) {
         Ok(request) => {
-            let id = invocation.id.map(|id| named_call(principal, &id));
-            match (Call { state, principal, id, is_present: !is_event }).serve(request).await {
+            let call = invocation.id.map(|id| sdk_call(principal, &id, &payload.to_string()));
+            match (Call { state, principal, call, is_present: !is_event }).serve(request).await {
                 Ok(answer) => Reply::Answered(answer),
                 Err(problem) => return refuse(ServiceError::from(&problem)),
             }

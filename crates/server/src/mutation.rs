@@ -64,16 +64,13 @@ impl Caller {
         change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
     ) -> Result<(u16, String), Problem> {
         let (key, caller) = (key(&self.headers)?, &self.principal.caller);
-        let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
+        let fingerprint = fingerprint(what);
         let mut tx = self.state.store().begin().await?;
         if let Some(key) = key {
             match tx.idempotency().claim(caller, key, &fingerprint).await? {
                 Claim::New => {}
                 Claim::Answered { status, body } => return Ok((status, body)),
-                Claim::Mismatch => {
-                    let remedy = "use a new key for a new request";
-                    return Err(Problem::new(Code::KeyReused, "the key belongs to another request", remedy));
-                }
+                Claim::Mismatch => return Err(key_reused()),
             }
         }
         let (status, body) = change(&mut tx).await?;
@@ -89,6 +86,16 @@ impl Caller {
 pub(crate) fn answer(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// A hash of a whole request.
+pub(crate) fn fingerprint(what: &str) -> Vec<u8> {
+    Sha256::digest(what.as_bytes()).to_vec()
+}
+
+pub(crate) fn key_reused() -> Problem {
+    let detail = "the idempotency key belongs to another request; nothing was done";
+    Problem::new(Code::KeyReused, detail, "use a new key for a new request")
 }
 
 /// The `Idempotency-Key` header.

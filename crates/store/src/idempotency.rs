@@ -1,9 +1,13 @@
 //! Repeating a request has one effect and one answer: key and answer are stored in the transaction of the effect.
 
+use crate::codec::hex;
 use crate::error::Result;
-use crate::statement::statements;
+use crate::statement::{Rows, rows, statements};
 use crate::tx::Idempotency;
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::Duration;
+use tidemill_domain::pool::command::RequestKey;
 use tidemill_domain::time::Timestamp;
 
 pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
@@ -38,6 +42,39 @@ impl Idempotency<'_> {
             None => Claim::New,
         })
     }
+
+    /// Claims the keys of many requests, each with a number of its own, for changes that are idempotent by themselves: no
+    /// answer is saved. Returns the numbers of requests whose key belongs to another one.
+    pub(crate) async fn claim_all(
+        &mut self,
+        keys: &[(usize, &RequestKey)],
+        now: Timestamp,
+    ) -> Result<BTreeSet<usize>> {
+        if keys.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        self.idempotency_prune(now.minus(KEEP_ANSWERS)).await?;
+        if self.idempotency_claim_all(keys, now).await? == keys.len() as u64 {
+            return Ok(BTreeSet::new());
+        }
+        let others = self.idempotency_of_others(keys).await?;
+        Ok(others.into_iter().filter_map(|number| usize::try_from(number).ok()).collect())
+    }
+
+    /// Gives up keys of requests that failed.
+    pub(crate) async fn free_all(&mut self, keys: &[(usize, &RequestKey)]) -> Result<()> {
+        if !keys.is_empty() {
+            self.idempotency_free(keys).await?;
+        }
+        Ok(())
+    }
+}
+
+fn key_rows(keys: &[(usize, &RequestKey)]) -> Rows {
+    rows(
+        keys,
+        |(number, RequestKey { caller, key, fingerprint })| json!({ "number": number, "caller": caller, "key": key, "fingerprint": hex(fingerprint) }),
+    )
 }
 
 statements! {
@@ -46,6 +83,33 @@ statements! {
         "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
          values ($1, $2, $3, 0, '', $4)
          on conflict (caller, key) do nothing"
+    }
+
+    /// Of two requests with the same key, the first one gets it. Waits for transactions that claim the same keys; in their
+    /// order, so that two do not wait for each other.
+    fn idempotency_claim_all(keys: &[(usize, &RequestKey)], now: Timestamp) -> u64 {
+        bind(key_rows(keys), now)
+        "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
+         select caller, key, {bytes fingerprint}, 0, '', $2
+         from {rows new $1: number bigint, caller text, key text, fingerprint text}
+         where true
+         order by caller, key, number
+         on conflict (caller, key) do nothing"
+    }
+
+    /// Requests whose key is claimed with another fingerprint.
+    fn idempotency_of_others(keys: &[(usize, &RequestKey)]) -> Vec<i64> {
+        bind(key_rows(keys))
+        "select asked.number
+         from {rows asked $1: number bigint, caller text, key text, fingerprint text}
+         join tidemill_idempotency known on known.caller = asked.caller and known.key = asked.key
+         where known.fingerprint <> {bytes asked.fingerprint}"
+    }
+
+    fn idempotency_free(keys: &[(usize, &RequestKey)]) -> () {
+        bind(key_rows(keys))
+        "delete from tidemill_idempotency
+         where status = 0 and (caller, key) in (select caller, key from {rows freed $1: caller text, key text})"
     }
 
     /// The request's fingerprint, and the answer.

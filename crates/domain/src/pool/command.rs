@@ -46,6 +46,36 @@ impl Command {
             Self::Configure { settings } => BTreeSet::from([settings.name.clone()]),
         }
     }
+
+    pub fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Acquire(acquire) => acquire.call.as_ref(),
+            Self::Release(release) => release.call.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// A call of a client, the same in each of its retries over the network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    pub id: String,
+    /// Its idempotency key, which no other request may use.
+    pub key: Option<RequestKey>,
+}
+
+impl From<String> for Call {
+    fn from(id: String) -> Self {
+        Self { id, key: None }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestKey {
+    pub caller: String,
+    pub key: String,
+    /// A hash of the whole request.
+    pub fingerprint: Vec<u8>,
 }
 
 /// A request for units of one pool, or of several at once.
@@ -64,8 +94,7 @@ pub struct Acquire {
     pub deadline: Option<Timestamp>,
     /// How long the caller waits for the answer.
     pub stays: Duration,
-    /// The id of the call, the same in each retry over the network.
-    pub call: Option<String>,
+    pub call: Option<Call>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,7 +134,7 @@ pub struct Release {
     /// The epoch that the holder knows; without it, the key alone is enough.
     pub epoch: Option<Epoch>,
     pub end: End,
-    pub call: Option<String>,
+    pub call: Option<Call>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,6 +151,8 @@ pub enum Answer {
     Alive,
     /// There is no such ticket any more, or a later attempt of its holder has it.
     Gone,
+    /// The idempotency key belongs to another request; nothing was done.
+    KeyReused,
     /// No further answer.
     Done,
     /// Repeat the command in a pass that includes these pools.

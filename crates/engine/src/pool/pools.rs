@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::command::{Answer, Command, Release};
+use tidemill_domain::pool::command::{self, Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName, TicketId};
 use tidemill_domain::time::{Clock, Timestamp};
@@ -76,7 +76,7 @@ impl Pools {
         let deadline = self.clock.monotonic().plus(wait);
         // All attempts below are one call of the holder.
         let mut ask = ask.clone();
-        ask.call.get_or_insert_with(|| SystemIds.request());
+        ask.call.get_or_insert_with(|| SystemIds.request().into());
         loop {
             let left = deadline.since(self.clock.monotonic());
             let answer = self.submit(Command::Acquire(Box::new(ask.command(left)))).await?;
@@ -147,8 +147,7 @@ pub struct AcquireRequest {
     pub lease_for: Option<Duration>,
     /// When the work should have ended; none: twice its usual time and 15 minutes.
     pub deadline: Option<Timestamp>,
-    /// Identifies the call in all its attempts over the network.
-    pub call: Option<String>,
+    pub call: Option<command::Call>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -15,11 +15,14 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
 use axum::extract::Path;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
 use std::time::Duration;
 use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
 use tidemill_api::{Limit, Page};
 use tidemill_domain::code::Code;
-use tidemill_domain::pool::command::Answer;
+use tidemill_domain::pool::command::{Answer, Call, RequestKey};
 use tidemill_domain::pool::{PoolName, State as TicketState};
 use tidemill_engine::pool::AcquireRequest;
 use tidemill_store::pool::PoolRecord;
@@ -131,14 +134,31 @@ async fn wait_for_units(state: &State, ask: &AcquireRequest, wait: Duration) -> 
     }
 }
 
-/// Identifies a call in each of its attempts, by its idempotency key or by the header of the AWS SDKs.
-fn call_of(caller: &Caller) -> Result<Option<String>, Problem> {
-    let sdk = caller.headers.get("amz-sdk-invocation-id").and_then(|id| id.to_str().ok());
-    let id = mutation::key(&caller.headers)?.or(sdk.filter(|id| (1..=100).contains(&id.len())));
-    Ok(id.map(|id| named_call(&caller.principal, id)))
+/// The problem of an answer that is neither units nor a place in the queue.
+fn failed(answer: &Answer) -> Problem {
+    if *answer == Answer::KeyReused { mutation::key_reused() } else { gone() }
 }
 
-/// Contains the caller, so that two callers with the same id do not share a call.
-pub(crate) fn named_call(principal: &Principal, id: &str) -> String {
-    format!("{}/{id}", principal.caller)
+/// Identifies a call in each of its attempts, by its idempotency key or by the header of the AWS SDKs. `request` is the route
+/// and its parameters. `wait_seconds` is no part of the request: it may differ between two polls.
+fn call_of(caller: &Caller, request: &str, mut body: Value) -> Result<Option<Call>, Problem> {
+    if let Value::Object(fields) = &mut body {
+        fields.remove("wait_seconds");
+    }
+    let what = format!("{request} {body}");
+    if let Some(key) = mutation::key(&caller.headers)? {
+        let (caller, key) = (caller.principal.caller.clone(), key.to_owned());
+        let id = format!("{caller}/{key}");
+        let key = RequestKey { caller, key, fingerprint: mutation::fingerprint(&what) };
+        return Ok(Some(Call { id, key: Some(key) }));
+    }
+    let sdk = caller.headers.get("amz-sdk-invocation-id").and_then(|id| id.to_str().ok());
+    Ok(sdk.filter(|id| (1..=100).contains(&id.len())).map(|id| sdk_call(&caller.principal, id, &what)))
+}
+
+/// A call of an AWS SDK, which retries only identical requests: the same id with another request is another call. Contains the
+/// caller, so that two callers with the same id do not share a call.
+pub(crate) fn sdk_call(principal: &Principal, id: &str, what: &str) -> Call {
+    let fingerprint = URL_SAFE_NO_PAD.encode(mutation::fingerprint(what));
+    format!("{}/{id}/{fingerprint}", principal.caller).into()
 }

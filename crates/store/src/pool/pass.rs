@@ -12,7 +12,7 @@ use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::NewEvent;
-use tidemill_domain::pool::command::{Answer, Command, Level, Released};
+use tidemill_domain::pool::command::{Answer, Command, Level, Released, RequestKey};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::pass::{Outcome, pass};
 use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
@@ -77,25 +77,31 @@ impl Pools<'_> {
             Lapses::Sought => self.lapsed(&names, now).await?,
             Lapses::Left => Vec::new(),
         };
-        let released_before = self.released_before(request.commands).await?;
-        let is_repeated = |index: usize| released_before.contains_key(&index);
-        let fresh = request.commands.iter().enumerate().filter(|(index, _)| !is_repeated(*index));
+        let mut settled = self.released_before(request.commands).await?;
+        let keys = keys(request.commands);
+        let reused = self.idempotency().claim_all(&keys, now).await?;
+        settled.extend(reused.into_iter().map(|index| (index, Answer::KeyReused)));
+        let fresh = request.commands.iter().enumerate().filter(|(index, _)| !settled.contains_key(index));
         let commands: Vec<Command> = fresh.map(|(_, command)| command).chain(&lapsed).cloned().collect();
         let mut outcome = pass(ledgers, now, request.pace, &commands)?;
         self.save_pass(ledgers, &outcome, &commands, now).await?;
         let mut answers = std::mem::take(&mut outcome.answers).into_iter();
-        for index in 0..request.commands.len() {
-            let answer = match released_before.get(&index) {
-                Some((pool, released)) => {
-                    let level =
-                        ledgers.get(pool).map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
-                    let level = level.unwrap_or(released.level);
-                    Some(Answer::Released(Released { level, ..released.clone() }))
+        for (index, command) in request.commands.iter().enumerate() {
+            let answer = match settled.remove(&index) {
+                Some(Answer::Released(released)) => {
+                    let ledger = command.pools().first().and_then(|pool| ledgers.get(pool));
+                    let level = ledger.map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
+                    Some(Answer::Released(Released { level: level.unwrap_or(released.level), ..released }))
                 }
+                Some(answer) => Some(answer),
                 None => answers.next(),
             };
             outcome.answers.extend(answer);
         }
+        let has_failed =
+            |index: usize| matches!(outcome.answers.get(index), Some(Answer::Refused { .. } | Answer::Gone));
+        let failed: Vec<_> = keys.into_iter().filter(|(index, _)| has_failed(*index)).collect();
+        self.idempotency().free_all(&failed).await?;
         // The rest are lapsed tickets: no caller waits for their answers, but they may need more pools.
         for (answer, command) in answers.zip(&lapsed) {
             if let Answer::Wider(pools) = answer {
@@ -125,7 +131,7 @@ impl Pools<'_> {
         let call_of = |pool: &PoolName, ticket: &Ticket| {
             commands.iter().find_map(|command| match command {
                 Command::Release(release) if release.pool == *pool && release.by.names(ticket) => {
-                    release.call.as_deref()
+                    release.call.as_ref().map(|call| call.id.as_str())
                 }
                 _ => None,
             })
@@ -177,15 +183,12 @@ impl Pools<'_> {
     }
 
     /// Releases whose earlier answer was lost: they must not release the units of a later ticket.
-    async fn released_before(
-        &mut self,
-        commands: &[Command],
-    ) -> Result<BTreeMap<usize, (PoolName, Released)>> {
+    async fn released_before(&mut self, commands: &[Command]) -> Result<BTreeMap<usize, Answer>> {
         let calls: Vec<(usize, &PoolName, &str)> = commands
             .iter()
             .enumerate()
             .filter_map(|(index, command)| match command {
-                Command::Release(release) => Some((index, &release.pool, release.call.as_deref()?)),
+                Command::Release(release) => Some((index, &release.pool, release.call.as_ref()?.id.as_str())),
                 _ => None,
             })
             .collect();
@@ -208,7 +211,7 @@ impl Pools<'_> {
             }
             let level = Level { usage: 0, limit: 0, max_units: 0 };
             let released = Released { released, units, cancelled_waiting: !released, level };
-            answers.insert(index, (pool.clone(), released));
+            answers.insert(index, Answer::Released(released));
         }
         Ok(answers)
     }
@@ -226,4 +229,10 @@ impl Pools<'_> {
         let due = self.pool_due(now).await?;
         Ok(due.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
+}
+
+/// The idempotency keys of commands, by their places.
+fn keys(commands: &[Command]) -> Vec<(usize, &RequestKey)> {
+    let commands = commands.iter().enumerate();
+    commands.filter_map(|(index, command)| Some((index, command.call()?.key.as_ref()?))).collect()
 }

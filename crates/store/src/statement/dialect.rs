@@ -1,7 +1,7 @@
 //! Words that the databases spell differently. They are replaced at compile time.
 
 /// A word in braces, for PostgreSQL and for SQLite. A `?` matches the rest of the word, as in `{in $1}`.
-const WORDS: [(&str, &str, &str); 21] = [
+const WORDS: [(&str, &str, &str); 22] = [
     // SQLite has one writer at a time, so no statement locks rows.
     ("for ?", "for ?", ""),
     // SQLite has no statistics, so some statements name the index they need.
@@ -33,6 +33,8 @@ const WORDS: [(&str, &str, &str); 21] = [
     ("timeline", "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", "''"),
     // A number of microseconds since 1970, as an instant.
     ("instant ?", "timestamptz 'epoch' + ? * interval '1 microsecond'", "?"),
+    // Hexadecimal digits, as bytes.
+    ("bytes ?", "decode(?, 'hex')", "unhex(?)"),
     // The next id of a sequence. In SQLite it was drawn before: see `job_draw_id`.
     ("next ?", "nextval('?')", "(select max(id) from ?)"),
     ("now", "clock_timestamp()", "cast(round(unixepoch('subsec') * 1000) as integer) * 1000"),

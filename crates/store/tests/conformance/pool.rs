@@ -15,10 +15,11 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
-use tidemill_domain::pool::command::{Acquire, Answer, Command, Part, Release, ReleaseBy};
+use tidemill_domain::pool::command::{Acquire, Answer, Call, Command, Part, Release, ReleaseBy, RequestKey};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Class, Holder, Policy, PoolName, Settings, State, TicketId};
+use tidemill_store::idempotency::{Claim, KEEP_ANSWERS};
 use tidemill_store::pool::{Defined, Lapses, PassRequest, PoolCache};
 use uuid::Uuid;
 
@@ -26,6 +27,8 @@ crate::on_both![
     what_one_process_decides_the_next_one_knows,
     the_same_call_again_is_answered_the_same,
     a_call_that_comes_again_late_gives_back_nothing_that_came_after,
+    a_key_belongs_to_one_request_for_a_day,
+    rivals_with_one_key_have_one_effect_in_one_pass_and_in_two,
     who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long,
     a_changed_limit_lets_the_queue_go_on,
     settings_are_made_once_changed_and_removed,
@@ -82,6 +85,16 @@ pub(crate) fn release(run: &str) -> Release {
         end: End::Released { failed: false },
         call: None,
     }
+}
+
+fn call(id: &str) -> Option<Call> {
+    Some(id.to_owned().into())
+}
+
+/// A call of ann with an idempotency key.
+fn keyed(key: &str, request: &[u8]) -> Option<Call> {
+    let (caller, key, fingerprint) = ("ann".to_owned(), key.to_owned(), request.to_vec());
+    Some(Call { id: format!("{caller}/{key}"), key: Some(RequestKey { caller, key, fingerprint }) })
 }
 
 async fn pass(bench: &Bench, cache: &mut PoolCache, commands: &[Command]) -> Vec<Answer> {
@@ -142,8 +155,8 @@ async fn what_one_process_decides_the_next_one_knows(bench: Bench) {
 async fn the_same_call_again_is_answered_the_same(bench: Bench) {
     create(&bench, 10).await;
     let mut cache = PoolCache::default();
-    let asked = Acquire { call: Some("1".into()), ..acquire("a", 6) };
-    let given = Release { call: Some("2".into()), ..release("a") };
+    let asked = Acquire { call: call("1"), ..acquire("a", 6) };
+    let given = Release { call: call("2"), ..release("a") };
 
     let answers =
         [ask(&bench, &mut cache, asked.clone()).await, ask(&bench, &mut PoolCache::default(), asked).await];
@@ -153,7 +166,7 @@ async fn the_same_call_again_is_answered_the_same(bench: Bench) {
         give_back(&bench, &mut PoolCache::default(), given.clone()).await,
     ];
     assert_eq!(answers[0], answers[1]);
-    let other = give_back(&bench, &mut cache, Release { call: Some("3".into()), ..given }).await;
+    let other = give_back(&bench, &mut cache, Release { call: call("3"), ..given }).await;
     assert!(matches!(other, Answer::Released(released) if !released.released && released.units == 0));
 }
 
@@ -261,7 +274,7 @@ async fn a_call_that_comes_again_late_gives_back_nothing_that_came_after(bench: 
     create(&bench, 10).await;
     let mut cache = PoolCache::default();
     ask(&bench, &mut cache, acquire("a", 6)).await;
-    let given = Release { call: Some("late".into()), ..release("a") };
+    let given = Release { call: call("late"), ..release("a") };
     let first = give_back(&bench, &mut cache, given.clone()).await;
     ask(&bench, &mut cache, acquire("a", 4)).await;
 
@@ -270,4 +283,68 @@ async fn a_call_that_comes_again_late_gives_back_nothing_that_came_after(bench: 
     assert!(matches!((&first, &again), (Answer::Released(first), Answer::Released(again))
         if first.released && again.released && again.units == 6 && again.level.usage == 4));
     assert_eq!(audited(&bench).await, 4);
+}
+
+async fn a_key_belongs_to_one_request_for_a_day(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    let asked = Acquire { call: keyed("k", b"a"), ..acquire("a", 6) };
+    let first = ask(&bench, &mut cache, asked.clone()).await;
+    assert_eq!(units(&first), Some(6));
+
+    let other = Acquire { call: keyed("k", b"b"), ..acquire("b", 1) };
+    assert_eq!(ask(&bench, &mut cache, other.clone()).await, Answer::KeyReused);
+    let given = Release { call: keyed("k", b"c"), ..release("a") };
+    assert_eq!(give_back(&bench, &mut PoolCache::default(), given).await, Answer::KeyReused);
+    assert_eq!(ask(&bench, &mut cache, asked).await, first, "the same request is answered the same");
+    assert_eq!(audited(&bench).await, 6);
+
+    let given = Release { call: keyed("k2", b"a"), ..release("a") };
+    let first = give_back(&bench, &mut cache, given.clone()).await;
+    assert!(matches!(&first, Answer::Released(released) if released.units == 6));
+    ask(&bench, &mut cache, acquire("b", 4)).await;
+    let other = Release { call: keyed("k2", b"b"), ..release("b") };
+    assert_eq!(give_back(&bench, &mut cache, other).await, Answer::KeyReused);
+    let again = give_back(&bench, &mut cache, given).await;
+    assert!(matches!(&again, Answer::Released(released) if released.units == 6 && released.level.usage == 4));
+    // A key of another route is taken as well, and one of a request that failed is not.
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.idempotency().claim("ann", "k3", b"pause").await.unwrap(), Claim::New);
+    tx.commit().await.unwrap();
+    let taken = Acquire { call: keyed("k3", b"c"), ..acquire("c", 1) };
+    assert_eq!(ask(&bench, &mut cache, taken).await, Answer::KeyReused);
+    let refused = Acquire { call: keyed("k4", b"c"), ..acquire("c", 11) };
+    assert!(matches!(ask(&bench, &mut cache, refused).await, Answer::Refused { .. }));
+    let right = Acquire { call: keyed("k4", b"d"), ..acquire("c", 1) };
+    assert_eq!(units(&ask(&bench, &mut cache, right).await), Some(1));
+
+    bench.clock.advance(KEEP_ANSWERS + Duration::from_secs(1));
+    let late = Acquire { call: keyed("k", b"b"), ..acquire("d", 1) };
+    assert_ne!(ask(&bench, &mut cache, late).await, Answer::KeyReused);
+}
+
+async fn rivals_with_one_key_have_one_effect_in_one_pass_and_in_two(bench: Bench) {
+    create(&bench, 100).await;
+    let rival = |run: &str| {
+        Command::Acquire(Box::new(Acquire { call: keyed("k", run.as_bytes()), ..acquire(run, 6) }))
+    };
+    let answers = pass(&bench, &mut PoolCache::default(), &[rival("a"), rival("b"), rival("a")]).await;
+    assert_eq!((units(&answers[0]), &answers[1], units(&answers[2])), (Some(6), &Answer::KeyReused, Some(6)));
+
+    let other = |run: &str| {
+        let (store, run) = (bench.store.clone(), run.to_owned());
+        tokio::spawn(async move {
+            let asked = Acquire { call: keyed("k2", run.as_bytes()), ..acquire(&run, 6) };
+            let (pools, commands) = (BTreeSet::from([adw()]), [Command::Acquire(Box::new(asked))]);
+            let lapses = Lapses::Left;
+            let request = PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses };
+            store.pool_pass(&mut PoolCache::default(), &request).await.unwrap().answers.remove(0)
+        })
+    };
+    let mut granted = 0;
+    for rival in ["c", "d", "e", "f"].map(other) {
+        granted += usize::from(rival.await.unwrap() != Answer::KeyReused);
+    }
+    assert_eq!(granted, 1);
+    assert_eq!(audited(&bench).await, 12);
 }

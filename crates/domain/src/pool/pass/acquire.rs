@@ -40,6 +40,7 @@ impl Pass<'_> {
         let pools = acquire.parts.iter().map(|part| &part.pool);
         let new: Vec<PoolName> =
             pools.filter(|pool| self.held(pool, &acquire.holder).is_none()).cloned().collect();
+        let call = acquire.call.as_ref().map(|call| call.id.clone());
         let mut tickets = Vec::with_capacity(priced.len());
         let mut is_duplicate = !acquire.parts.is_empty();
         for part in priced {
@@ -48,10 +49,10 @@ impl Pass<'_> {
             let id = match known {
                 Some(known) => {
                     // The same call again is a network retry, not another attempt.
-                    let is_same_call = acquire.call.is_some() && acquire.call == known.call;
+                    let is_same_call = call.is_some() && call == known.call;
                     is_duplicate &= !is_same_call && matches!(known.state, State::Running | State::Suspect);
                     if !is_same_call || !matches!(known.state, State::Running) {
-                        self.ask_again(&pool, &known, &part, ask_by, &acquire.call)?;
+                        self.ask_again(&pool, &known, &part, ask_by, &call)?;
                     }
                     known.id
                 }
@@ -82,13 +83,13 @@ impl Pass<'_> {
                         lease_for: acquire.lease_for,
                         table: acquire.table.clone(),
                         hint: acquire.hint.clone(),
-                        call: acquire.call.clone(),
+                        call: call.clone(),
                     };
                     self.apply(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
                     part.part.ticket
                 }
             };
-            self.present.insert(id, acquire.call.clone());
+            self.present.insert(id, call.clone());
             tickets.push((pool, id));
         }
         Ok(EarlyAnswer::Depends { tickets, is_duplicate })

@@ -262,6 +262,7 @@ fn word(answer: &Answer) -> &'static str {
         Answer::Released(_) => "answered released",
         Answer::Alive => "alive",
         Answer::Gone => "gone",
+        Answer::KeyReused => "key reused",
         Answer::Done => "done",
         Answer::Wider(_) => "wider",
     }

@@ -1,6 +1,6 @@
 //! Leases of units: show them, keep them alive, release them.
 
-use super::{call_of, gone, object};
+use super::{call_of, failed, gone, object};
 use crate::access::Principal;
 use crate::api::{Body, QueryString, Read};
 use crate::mutation::Caller;
@@ -47,16 +47,17 @@ pub(crate) async fn release(
     QueryString(query): QueryString<ReleaseLease>,
 ) -> Result<Json<ReleasedLease>, Problem> {
     let record = find(&mut caller.state.read().await?, &id).await?;
+    let what = format!("DELETE /api/v1/pool-leases/{id}");
     let release = Release {
         pool: usable_pool(&caller.principal, &record)?.clone(),
         by: ReleaseBy::Ticket(record.ticket.id),
         epoch: Some(Epoch::new(query.epoch)),
         end: End::Released { failed: query.failed.unwrap_or(false) },
-        call: call_of(&caller)?,
+        call: call_of(&caller, &what, json!([query.epoch, query.failed]))?,
     };
     match caller.state.pools().release(release).await? {
         Answer::Released(released) => Ok(Json(ReleasedLease::from(&released))),
-        _ => Err(gone()),
+        answer => Err(failed(&answer)),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Requests for units of one pool, or of several pools: then all of them or none.
 
 use super::emr_agent::lease_for;
-use super::{call_of, find, gone, lease, named, object, unknown, wait_for_units};
+use super::{call_of, failed, find, gone, lease, named, object, unknown, wait_for_units};
 use crate::api::{self, Body, List, QueryString};
 use crate::mutation::Caller;
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use serde_json::json;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::Page;
@@ -60,7 +61,7 @@ pub(crate) async fn create(
             Some(text) => Some(text.parse().map_err(|_| bad("deadline", "write an instant such as 2026-11-15T06:00:00Z"))?),
             None => None,
         },
-        call: call_of(&caller)?,
+        call: call_of(&caller, "POST /api/v1/requests", json!(body))?,
     };
     match wait_for_units(&caller.state, &ask, Duration::from_secs(wait.into())).await? {
         Answer::Admitted { parts, is_duplicate } => {
@@ -95,7 +96,7 @@ pub(crate) async fn create(
             let detail = format!("pool {pool}: {}", [&[reason.sentence()], &*texts].concat().join("; "));
             Err(Problem::new(Code::RequestExceedsPool, detail, "request less, or accept less with `min`"))
         }
-        _ => Err(gone()),
+        answer => Err(failed(&answer)),
     }
 }
 
@@ -112,7 +113,7 @@ pub(crate) async fn cancel(
     Path(id): Path<String>,
     QueryString(query): QueryString<CancelRequest>,
 ) -> api::Answer<CancelledRequest> {
-    let call = call_of(&caller)?;
+    let call = call_of(&caller, &format!("DELETE /api/v1/requests/{id}"), json!(query.epoch))?;
     // The epoch of a ticket that no attempt has claimed yet.
     let epoch = query.epoch.map_or(Epoch::ZERO, Epoch::new);
     let tickets = tickets(&caller, &id).await?;
@@ -134,7 +135,7 @@ pub(crate) async fn cancel(
                 cancelled.units += released.units;
                 cancelled.cancelled_waiting |= released.cancelled_waiting;
             }
-            _ => return Err(gone()),
+            answer => return Err(failed(&answer)),
         }
     }
     Ok(Json(cancelled))

@@ -99,7 +99,7 @@ async fn use_all(bench: &Bench) {
     bench.clock.advance(Duration::from_secs(61));
     pass(bench, &mut first, &[Command::Look { pool: adw() }]).await;
     for _ in 0..2 {
-        let call = Some("again".to_owned());
+        let call = Some("again".to_owned().into());
         give_back(bench, &mut first, Release { call, ..release("new") }).await;
     }
     // What the other one has slept through.

@@ -4,7 +4,7 @@ use super::UnknownPool;
 use super::answer::{self, AcquireAnswer, ReleaseAnswer, compact};
 use super::request::{Acquire, Action, Outcome, PoolKey, Release, Request};
 use crate::access::Principal;
-use crate::api::pool::{call_of, gone, object, wait_for_units};
+use crate::api::pool::{call_of, failed, gone, object, wait_for_units};
 use crate::api::{QueryString, read_body};
 use crate::mutation::Caller;
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::command::{Admitted, Answer, Level, Release as Command};
+use tidemill_domain::pool::command::{self, Admitted, Answer, Level, Release as Command};
 use tidemill_domain::pool::weight::Lever;
 use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
@@ -47,7 +47,7 @@ pub(crate) async fn status(
 ) -> AgentAnswer {
     let request = Request::read(&Value::Object(query), Some(Action::Status))?;
     Ok(Json(
-        Call { state: &caller.state, principal: &caller.principal, id: None, is_present: true }
+        Call { state: &caller.state, principal: &caller.principal, call: None, is_present: true }
             .serve(request)
             .await?,
     ))
@@ -55,20 +55,20 @@ pub(crate) async fn status(
 
 async fn serve(caller: &Caller, body: Body, action: Option<Action>) -> AgentAnswer {
     let bytes = read_body(body).await?;
-    let request: Value = serde_json::from_slice(&bytes).map_err(|error| {
+    let body: Value = serde_json::from_slice(&bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         Problem::bad_request(format!("the body is not JSON: {place}"), "send a JSON object")
     })?;
-    let request = Request::read(&request, action)?;
-    let (state, principal, id) = (&caller.state, &caller.principal, call_of(caller)?);
-    Ok(Json(Call { state, principal, id, is_present: true }.serve(request).await?))
+    let request = Request::read(&body, action)?;
+    let call = call_of(caller, action.map_or("", Action::as_str), body)?;
+    let (state, principal) = (&caller.state, &caller.principal);
+    Ok(Json(Call { state, principal, call, is_present: true }.serve(request).await?))
 }
 
 pub(crate) struct Call<'a> {
     pub(crate) state: &'a State,
     pub(crate) principal: &'a Principal,
-    /// The same in each attempt of the call.
-    pub(crate) id: Option<String>,
+    pub(crate) call: Option<command::Call>,
     /// Whether the client waits for the answer.
     pub(crate) is_present: bool,
 }
@@ -102,7 +102,7 @@ impl Call<'_> {
             table: request.table_name.clone().unwrap_or_default(),
             hint: request.hint.clone(),
             lease_for: request.heartbeat_seconds.map(lease_for),
-            call: self.id.clone(),
+            call: self.call.clone(),
             ..AcquireRequest::new(request.holder.clone(), part)
         };
         let wait = if self.is_present { request.wait_seconds } else { 0 };
@@ -123,7 +123,7 @@ impl Call<'_> {
                 let level = record.map(|record| Level::of(&record.settings, record.usage, now));
                 AcquireAnswer::refused(reason, degree, level)
             }
-            _ => return Err(gone()),
+            answer => return Err(failed(&answer)),
         };
         Ok(answer.with_warnings(warnings))
     }
@@ -165,11 +165,12 @@ impl Call<'_> {
             by,
             epoch: request.epoch.map(Epoch::new),
             end: End::Released { failed: request.outcome == Some(Outcome::Failed) },
-            call: self.id.clone(),
+            call: self.call.clone(),
         };
         match self.state.pools().release(command).await? {
             Answer::Released(released) => Ok(ReleaseAnswer::from(&released)),
             Answer::Refused { .. } => Ok(ReleaseAnswer::unknown_pool()),
+            answer @ Answer::KeyReused => Err(failed(&answer)),
             _ => {
                 let usage = self.record(&pool).await?.map_or(0, |record| record.usage);
                 Ok(ReleaseAnswer::outdated(usage))

@@ -266,7 +266,7 @@ impl Server {
             })
             .collect();
         let lease_for = self.dice.chance(60).then(|| Duration::from_secs(20 + self.dice.below(60)));
-        let call = self.dice.chance(30).then(|| format!("call-{}", self.dice.below(1_000)));
+        let call = self.dice.chance(30).then(|| format!("call-{}", self.dice.below(1_000)).into());
         Command::Acquire(Box::new(Acquire {
             request,
             parts,
@@ -293,7 +293,7 @@ impl Server {
             None => (pool, ReleaseBy::Run { dag_id: "dag".into(), run_id: run }, None),
         };
         let end = End::Released { failed: self.dice.chance(10) };
-        let call = self.dice.chance(30).then(|| format!("call-{}", self.dice.below(1_000)));
+        let call = self.dice.chance(30).then(|| format!("call-{}", self.dice.below(1_000)).into());
         Command::Release(Box::new(Release { pool, by, epoch, end, call }))
     }
 
