@@ -171,12 +171,21 @@ impl Level {
         Self { usage, limit: settings.limit_at(at), max_units: settings.max_units_at(at) }
     }
 
-    /// The share in use; 100 if the pool has no units but some are in use.
+    /// The share of the capacity in use; 100 if the pool has no units but some are in use.
     pub fn percent(self) -> f64 {
-        match (self.usage, self.max_units) {
+        self.percent_of(self.max_units.into())
+    }
+
+    /// The share in use of what may be in use: 100 if the pool is full, more while it is above its limit.
+    pub fn percent_of_limit(self) -> f64 {
+        self.percent_of(self.limit)
+    }
+
+    fn percent_of(self, whole: u64) -> f64 {
+        match (self.usage, whole) {
             (0, _) => 0.0,
             (_, 0) => 100.0,
-            (usage, max_units) => approximate(usage) * 100.0 / f64::from(max_units),
+            (usage, whole) => approximate(usage) * 100.0 / approximate(whole),
         }
     }
 
@@ -228,5 +237,14 @@ mod tests {
         assert_eq!(Level { usage: 720, limit: 950, max_units: 1_000 }.percent(), 72.0);
         assert_eq!(Level { usage: 0, limit: 0, max_units: 0 }.percent(), 0.0);
         assert_eq!(Level { usage: 3, limit: 0, max_units: 0 }.percent(), 100.0);
+        assert_eq!(Level { usage: 3, limit: 0, max_units: 10 }.percent_of_limit(), 100.0);
+    }
+
+    #[test]
+    fn a_full_pool_uses_all_of_its_limit() {
+        use crate::pool::command::Level;
+        let full = Level { usage: 800, limit: 800, max_units: 1_000 };
+        assert_eq!((full.percent(), full.percent_of_limit()), (80.0, 100.0));
+        assert_eq!(Level { usage: 1_000, ..full }.percent_of_limit(), 125.0);
     }
 }

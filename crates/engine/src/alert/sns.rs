@@ -3,6 +3,7 @@
 
 use super::Message;
 use crate::alert::signal::PoolSignal;
+use crate::alert::signal::pool::TIMEOUTS_WITHIN;
 use crate::pool::emf;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -59,12 +60,14 @@ fn alarm(message: &Message, name: &str) -> Value {
         json!({ "Threshold": announcement.threshold, "Dimensions": dimensions(&announcement.subject) });
     if let Some(watched) = &announcement.watched {
         let (namespace, metric) = metric(&watched.signal);
-        let period = watched.window.max(PERIOD).as_secs();
+        // The last value of a count is a sum over its own period; any other period has one value, its average.
+        let is_sum = watched.aggregate == Aggregate::Last && metric == emf::TIMEOUTS;
+        let period = if is_sum { TIMEOUTS_WITHIN } else { watched.window.max(PERIOD) }.as_secs();
         trigger["Namespace"] = json!(namespace);
         trigger["MetricName"] = json!(metric);
         trigger["StatisticType"] = json!("Statistic");
         trigger["Statistic"] = json!(match watched.aggregate {
-            // Each period has one value, so its average is the last value.
+            Aggregate::Last if is_sum => "SUM",
             Aggregate::Last | Aggregate::Average => "AVERAGE",
             Aggregate::Max => "MAXIMUM",
             Aggregate::Min => "MINIMUM",
@@ -110,7 +113,7 @@ fn alarm_name(rule: &str) -> String {
 /// Namespace and name of the CloudWatch metric for a signal.
 fn metric(signal: &str) -> (&'static str, &str) {
     match signal.parse() {
-        Ok(PoolSignal::UtilizationPercent) => (emf::NAMESPACE, emf::UTILIZATION),
+        Ok(PoolSignal::UtilizationPercent | PoolSignal::LimitPercent) => (emf::NAMESPACE, emf::UTILIZATION),
         Ok(PoolSignal::WaitSeconds) => (emf::NAMESPACE, emf::AVERAGE_WAIT),
         Ok(PoolSignal::Timeouts) => (emf::NAMESPACE, emf::TIMEOUTS),
         _ => (NAMESPACE, signal),

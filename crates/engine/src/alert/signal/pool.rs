@@ -12,6 +12,8 @@ tidemill_domain::words! {
     pub enum PoolSignal {
         /// Units in use, in percent of the capacity.
         UtilizationPercent = "pool_utilization_percent",
+        /// Units in use, in percent of the limit: a full pool has 100, whatever its threshold.
+        LimitPercent = "pool_limit_percent",
         /// Average wait of the requests that got units in the last five minutes after waiting.
         WaitSeconds = "pool_wait_seconds",
         OldestWaitSeconds = "pool_oldest_wait_seconds",
@@ -24,7 +26,7 @@ tidemill_domain::words! {
 
 const WAITS_WITHIN: Duration = Duration::from_secs(300);
 
-const TIMEOUTS_WITHIN: Duration = Duration::from_secs(60);
+pub const TIMEOUTS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Signal for PoolSignal {
     fn name(&self) -> &'static str {
@@ -52,6 +54,7 @@ impl PoolSignal {
             let pool = seen.settings.name;
             let value = match self {
                 Self::UtilizationPercent => seen.level.percent(),
+                Self::LimitPercent => seen.level.percent_of_limit(),
                 Self::WaitSeconds => waits.get(&pool).map_or(0.0, Duration::as_secs_f64),
                 Self::OldestWaitSeconds => seen.oldest_wait.as_secs_f64(),
                 Self::Timeouts => super::number(timeouts.get(&pool).copied().unwrap_or(0)),

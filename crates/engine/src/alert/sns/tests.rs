@@ -13,7 +13,7 @@ fn message(notice: Notice) -> Message {
         value: Some(93.5),
         threshold: 90.0,
         watched: Some(Watched {
-            signal: PoolSignal::UtilizationPercent.to_string(),
+            signal: PoolSignal::LimitPercent.to_string(),
             condition: Condition::Above(90.0),
             aggregate: Aggregate::Average,
             window: Duration::from_secs(60),
@@ -76,6 +76,28 @@ fn the_message_is_that_of_a_cloudwatch_alarm() {
             },
         })
     );
+}
+
+#[test]
+fn the_statistic_is_the_one_that_was_used() {
+    let trigger = |signal: PoolSignal, aggregate| {
+        let mut message = message(Notice::Fired);
+        let watched = message.announcement.watched.as_mut().unwrap();
+        (watched.signal, watched.aggregate) = (signal.to_string(), aggregate);
+        watched.window = Duration::from_secs(300);
+        let trigger = alarm_of(&message)["Trigger"].clone();
+        (trigger["Statistic"].as_str().unwrap().to_owned(), trigger["Period"].as_u64().unwrap())
+    };
+
+    for (signal, aggregate, statistic, period) in [
+        (PoolSignal::Timeouts, Aggregate::Last, "SUM", 60),
+        (PoolSignal::Timeouts, Aggregate::Max, "MAXIMUM", 300),
+        (PoolSignal::Timeouts, Aggregate::Average, "AVERAGE", 300),
+        (PoolSignal::WaitSeconds, Aggregate::Last, "AVERAGE", 300),
+        (PoolSignal::LimitPercent, Aggregate::Min, "MINIMUM", 300),
+    ] {
+        assert_eq!(trigger(signal, aggregate), (statistic.to_owned(), period), "{signal} {aggregate}");
+    }
 }
 
 #[test]

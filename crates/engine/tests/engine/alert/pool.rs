@@ -35,9 +35,13 @@ fn adw() -> PoolName {
 
 impl Night {
     async fn under(rule: &str) -> Self {
+        Self::with_threshold(rule, 100).await
+    }
+
+    async fn with_threshold(rule: &str, percent: u8) -> Self {
         let bench = Bench::new().await;
         let mut settings = Settings::new(adw(), 100);
-        settings.threshold_percent = 100;
+        settings.threshold_percent = percent;
         let mut tx = bench.store.begin().await.unwrap();
         tx.pools().create(&settings, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
@@ -120,6 +124,16 @@ async fn a_pool_that_is_nearly_full_for_five_minutes_is_told_and_so_is_its_end()
     assert!(matches!(night.alert().await, (AlertState::Firing { .. }, Severity::Warning)));
     night.give_back("at the threshold").await;
     assert_eq!(night.turns(2 * MINUTE).await, (0, 1));
+}
+
+#[tokio::test]
+async fn a_full_pool_is_told_whatever_its_threshold() {
+    for percent in [50, 90, 100] {
+        let mut night = Night::with_threshold("high_connection_usage", percent).await;
+        night.ask("all of it", percent.into()).await;
+
+        assert_eq!(night.turns(6 * MINUTE).await, (1, 0), "{percent} %");
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
 
 /// As they are told to people.
-const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, \
+const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, pool_limit_percent, \
                        pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases, \
                        outbox_lag_seconds, outbox_parked, outbox_default_rows, outbox_unowned_slots, \
                        outbox_missing_shares, render_pending, render_seconds, render_success_percent, \
