@@ -32,6 +32,7 @@ mod job_reach;
 mod job_reload;
 mod logs;
 mod manual;
+mod metric_queries;
 mod metrics;
 mod openapi;
 mod outbox_attached;
