@@ -115,14 +115,14 @@ impl Stage<'_> {
     /// Verifies everything, and then continues until it is stopped. Pools are busy from the start.
     async fn show(&self, stopped: watch::Receiver<bool>) -> Result<()> {
         night::create_pools(self.store, night::DIVISOR).await?;
-        let nights = async {
-            rounds("the night", async |round| night::play(&self.pools, round).await).await;
-            std::future::pending().await
+        let (end, ended) = watch::channel(false);
+        let nights = rounds("the night", &ended, async |round| night::play(&self.pools, round, &ended).await);
+        let shown = async {
+            let shown = self.verify_and_continue(stopped).await;
+            end.send_replace(true);
+            shown
         };
-        tokio::select! {
-            shown = self.verify_and_continue(stopped) => shown,
-            () = nights => Ok(()),
-        }
+        tokio::join!(shown, nights).0
     }
 
     async fn verify_and_continue(&self, mut stopped: watch::Receiver<bool>) -> Result<()> {
@@ -246,11 +246,12 @@ impl Stage<'_> {
         relays.begin(relays::RELAYS + 1..=relays::RELAYS * 2)?;
         let imports = Imports::start(self, import::SMALL).await?;
         let films = Films::start_slow(self)?;
+        let ended = stopped.clone();
         let playing = async {
             tokio::join!(
-                rounds("the import", async |round| imports.play(round).await),
-                rounds("the outbox", async |round| relays::play(store, &relays, round).await),
-                rounds("the renders", async |_| films.play().await),
+                rounds("the import", &ended, async |round| imports.play(round).await),
+                rounds("the outbox", &ended, async |round| relays::play(store, &relays, round).await),
+                rounds("the renders", &ended, async |_| films.play().await),
             );
         };
         tokio::select! {
@@ -267,12 +268,16 @@ impl Stage<'_> {
 }
 
 /// A failed round is logged, and the next one starts.
-async fn rounds(what: &str, play: impl AsyncFn(u32) -> Result<()>) {
+async fn rounds(what: &str, ended: &watch::Receiver<bool>, play: impl AsyncFn(u32) -> Result<()>) {
+    let mut ended = ended.clone();
     for round in 1..=ROUNDS_MAX {
         if let Err(failure) = play(round).await {
             tracing::warn!(?failure, "round {round} of {what} did not finish");
         }
-        tokio::time::sleep(pause_after(round)).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause_after(round)) => {}
+            _ended = ended.wait_for(|ended| *ended) => return,
+        }
     }
 }
 

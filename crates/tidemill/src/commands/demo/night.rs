@@ -1,7 +1,7 @@
 //! A night of the demo: 1,200 batches request connections to two databases, in accelerated time. Like EMR Batch Agents, a
 //! batch that has to wait asks again later. The batches count their open connections themselves, to check the pools.
 
-use super::{Stage, Verdicts, unexpected};
+use super::{GRACE, PAUSE, Stage, Verdicts, unexpected};
 use crate::report::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,6 +16,7 @@ use tidemill_domain::pool::{Holder, Settings};
 use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 use tidemill_store::{Init, Store, StoreOptions};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SEED: u64 = 20_240_125;
@@ -175,34 +176,55 @@ const SPEED: u32 = 720;
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Plays one night on the pools of the dashboard: a tenth of the batches and connections, 720 times as fast. Every round
-/// is different.
-pub(super) async fn play(pools: &Pools, round: u32) -> Result<()> {
+/// is different. At the end of the demo, the batches stop and release their units.
+pub(super) async fn play(pools: &Pools, round: u32, ended: &watch::Receiver<bool>) -> Result<()> {
     let mut running = JoinSet::new();
     for batch in night(round.into()).into_iter().take(BATCHES_SHOWN) {
         let ask = ask(&batch, &format!("night-{round}"))?;
-        running.spawn(run(pools.clone(), ask, batch));
+        running.spawn(run(pools.clone(), ask, batch, ended.clone()));
     }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(unexpected)?.map_err(unexpected)?;
+    while let Some(ran) = running.join_next().await {
+        ran.map_err(unexpected)?;
     }
     Ok(())
 }
 
-/// One batch: arrives, waits, works and releases.
-async fn run(pools: Pools, ask: AcquireRequest, batch: Batch) -> Result<(), PoolError> {
+/// One batch: arrives, waits, works and releases. It always releases, because it may have units of which it has not heard.
+async fn run(pools: Pools, ask: AcquireRequest, batch: Batch, mut ended: watch::Receiver<bool>) {
+    tokio::select! {
+        () = work(&pools, &ask, &batch) => {}
+        _ended = ended.wait_for(|ended| *ended) => {}
+    }
+    let released = async {
+        while let Err(error) = release(&pools, ask.clone()).await {
+            tracing::warn!(%error, "{} could not release its units, will try again", batch.dag_id);
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let gave_up = async {
+        drop(ended.wait_for(|ended| *ended).await);
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        () = released => {}
+        () = gave_up => tracing::error!("{} still has its units at the end of the demo", batch.dag_id),
+    }
+}
+
+async fn work(pools: &Pools, ask: &AcquireRequest, batch: &Batch) {
     tokio::time::sleep(batch.arrives / SPEED).await;
     let granted = loop {
-        match pools.acquire(&ask, WAIT).await? {
-            Answer::Admitted { parts, .. } => break parts.first().and_then(|part| part.ticket.granted),
-            Answer::Waits(_) => {}
-            other => {
-                tracing::warn!(?other, "{} was not admitted", batch.dag_id);
-                return Ok(());
+        match pools.acquire(ask, WAIT).await {
+            Ok(Answer::Admitted { parts, .. }) => break parts.first().and_then(|part| part.ticket.granted),
+            Ok(Answer::Waits(_)) => {}
+            Ok(other) => return tracing::warn!(?other, "{} was not admitted", batch.dag_id),
+            Err(error) => {
+                tracing::warn!(%error, "{} could not request units, will try again", batch.dag_id);
+                tokio::time::sleep(PAUSE).await;
             }
         }
     };
     tokio::time::sleep(batch.takes(granted.unwrap_or(NonZeroU32::MIN)) / SPEED).await;
-    release(&pools, ask).await.map(drop)
 }
 
 const BATCHES: usize = 1_200;
@@ -307,6 +329,57 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidemill_store::scratch::Scratch;
+
+    /// Live tickets of all pools.
+    async fn live(store: &Store) -> usize {
+        let mut count = 0;
+        for (name, ..) in DATABASES {
+            let mut tx = store.read().await.unwrap();
+            let ledger = tx.pools().ledger(&name.parse().unwrap()).await.unwrap().unwrap();
+            count += ledger.tickets().count();
+        }
+        count
+    }
+
+    /// Keeps another connection in a write transaction until three requests have failed because of it.
+    async fn lock_for_a_while(url: &str, pools: &Pools) {
+        let other = Store::connect(url).await.unwrap();
+        let mut tx = other.begin().await.unwrap();
+        tx.execute_for_test("update tidemill_pool set version = version").await.unwrap();
+        for _ in 0..3 {
+            let request = ask(&night(0)[0], "other").unwrap();
+            let failed = release(pools, request).await;
+            assert!(failed.is_err(), "{failed:?}");
+        }
+        tx.rollback().await.unwrap();
+        other.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_night_that_meets_a_locked_database_leaves_nothing_behind() {
+        let scratch = Scratch::file();
+        let options = StoreOptions { busy_timeout: Duration::from_millis(200), ..StoreOptions::default() };
+        let store = Store::open(scratch.url().parse().unwrap(), &options).await.unwrap();
+        store.initialise(Init::Always).await.unwrap();
+        create_pools(&store, DIVISOR).await.unwrap();
+        let pools = Pools::start(store.clone(), PoolOptions::default());
+        let (end, ended) = watch::channel(false);
+        let playing = tokio::spawn({
+            let pools = pools.clone();
+            async move { play(&pools, 1, &ended).await }
+        });
+        super::super::until("a batch with units", async || Ok((live(&store).await > 0).then_some(())))
+            .await
+            .unwrap();
+
+        lock_for_a_while(scratch.url(), &pools).await;
+        end.send_replace(true);
+        lock_for_a_while(scratch.url(), &pools).await;
+
+        playing.await.unwrap().unwrap();
+        assert_eq!(live(&store).await, 0);
+    }
 
     #[test]
     fn a_night_is_the_same_every_time_and_busiest_after_one() {
