@@ -161,7 +161,7 @@ impl LifecycleEvents {
 /// Name and payload of a pool's event. Moves within the queue and between grant and claim are internal.
 fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
     Some(match event {
-        Event::Configured { settings } => {
+        Event::Configured { settings, .. } => {
             let word = if settings.paused.is_some() { "paused" } else { "configured" };
             let payload = json!({
                 "max_units": settings.max_units,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn record(event: Event) -> Record {
-        Record { version: 4, seq: 0, at: AT, holder: None, event }
+        Record { version: 4, seq: 0, at: AT, holder: None, event, summary: None }
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             (LifecycleEvents::default().of_pools(), "ADW".parse::<PoolName>().unwrap());
         let ticket = TicketId::new(Uuid::nil());
         let ended = |end| Event::Ended { ticket, end };
-        let configured = Event::Configured { settings: Box::new(Settings::new(pool.clone(), 8)) };
+        let configured = Event::Configured { settings: Box::new(Settings::new(pool.clone(), 8)), by: None };
         let claimed = Event::Claimed { ticket, call: None };
 
         for (event, word) in [

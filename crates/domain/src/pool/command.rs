@@ -27,7 +27,7 @@ pub enum Command {
     /// A probe counted the holder's sessions, for the doubt that began at `doubted_at`; earlier ones do not count.
     Probed { pool: PoolName, ticket: TicketId, doubted_at: Timestamp, sessions: u32 },
     /// Replaces the settings of the pool that they name.
-    Configure { settings: Box<Settings> },
+    Configure { settings: Box<Settings>, by: Option<String> },
     /// Only runs a turn of the queue.
     Look { pool: PoolName },
 }
@@ -43,7 +43,7 @@ impl Command {
             | Self::Lapsed { pool, .. }
             | Self::Probed { pool, .. }
             | Self::Look { pool } => BTreeSet::from([pool.clone()]),
-            Self::Configure { settings } => BTreeSet::from([settings.name.clone()]),
+            Self::Configure { settings, .. } => BTreeSet::from([settings.name.clone()]),
         }
     }
 

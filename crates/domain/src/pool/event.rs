@@ -52,7 +52,12 @@ impl End {
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The pool was created or changed.
-    Configured { settings: Box<Settings> },
+    Configured {
+        settings: Box<Settings>,
+        /// None in records of versions that did not write it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// The whole state, so that earlier records can be deleted.
     Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
     /// A request joined the queue.
@@ -132,6 +137,8 @@ pub struct Record {
     /// None for the pool as a whole.
     pub holder: Option<Holder>,
     pub event: Event,
+    /// The sentence for the list of recent events; none for minor events.
+    pub summary: Option<String>,
 }
 
 #[cfg(test)]

@@ -1,11 +1,18 @@
 //! Sentences for the list of recent events.
 
 use super::ticket_history::ended;
-use super::{End, Event, Ticket};
+use super::{End, Event, Settings, Ticket};
 use crate::time::Timestamp;
+use serde_json::{Map, Value, json};
 
-/// The sentence for an event; `ticket` is as it is after the event. None for minor events.
-pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<String> {
+/// The sentence for an event. None for minor events. It is made when the event is decided, because it needs the settings
+/// of the pool before the event, and the ticket right after it.
+pub fn story(
+    at: Timestamp,
+    event: &Event,
+    before: Option<&Settings>,
+    ticket: Option<&Ticket>,
+) -> Option<String> {
     let who = ticket.map_or("?", |ticket| ticket.holder.dag_id());
     match event {
         Event::Granted { parallel, .. } => {
@@ -23,14 +30,62 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
         Event::Confirmed { .. } => Some(format!("{who} is back")),
         Event::Ended { end: End::Released { .. } | End::GaveUp, .. } => None,
         Event::Ended { end, .. } => Some(format!("{who} {}", ended(end))),
-        Event::Configured { settings } => Some(match &settings.paused {
-            Some(pause) => format!("{} paused by {}: {}", settings.name, pause.by, pause.reason),
-            None => format!(
-                "{} set to {} units with a limit of {} %",
-                settings.name, settings.max_units, settings.threshold_percent
-            ),
-        }),
+        Event::Configured { settings, by } => Some(configured(before?, settings, by.as_deref())),
         _ => None,
+    }
+}
+
+/// What has changed, and by whom. A new pool has its settings from the start.
+fn configured(before: &Settings, after: &Settings, by: Option<&str>) -> String {
+    let Settings { name, max_units, threshold_percent, .. } = after;
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    if before == after {
+        return format!("{name} created{by}: {max_units} units with a limit of {threshold_percent} %");
+    }
+    let mut parts = Vec::new();
+    match (&before.paused, &after.paused) {
+        (was, Some(pause)) if was.as_ref() != Some(pause) => {
+            parts.push(format!("paused by {}: {}", pause.by, pause.reason));
+        }
+        (Some(_), None) => parts.push(format!("resumed{by}")),
+        _ => {}
+    }
+    let changes = changes(before, after).join(", ");
+    if !changes.is_empty() {
+        parts.push(format!("changed{by}: {changes}"));
+    }
+    format!("{name} {}", parts.join("; "))
+}
+
+/// The changed settings except the pause, with their old and new values. They have the names of the API.
+fn changes(before: &Settings, after: &Settings) -> Vec<String> {
+    let (before, after) = (fields(before), fields(after));
+    let is_changed =
+        |(name, value): &(&String, &Value)| *name != "paused" && before.get(*name) != Some(*value);
+    after
+        .iter()
+        .filter(is_changed)
+        .map(|(name, value)| match (before.get(name).and_then(plain), plain(value)) {
+            (Some(from), Some(to)) => format!("{name} {from} → {to}"),
+            _ => format!("{name} changed"),
+        })
+        .collect()
+}
+
+fn fields(settings: &Settings) -> Map<String, Value> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(settings) else { return Map::new() };
+    // Stored under an older name.
+    fields.insert("policy".to_owned(), json!(settings.policy.as_str()));
+    fields
+}
+
+/// None for lists and other values that are too long for a sentence.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some("none".to_owned()),
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -42,9 +97,9 @@ pub fn peak(pool: &str, units: u64) -> String {
 mod tests {
     use super::*;
     use crate::lease::Epoch;
-    use crate::pool::decide::{Size, Turn};
-    use crate::pool::settings::Pause;
-    use crate::pool::{Class, Holder, Settings, State, TicketId, Weight};
+    use crate::pool::decide::{Policy, Size, Turn};
+    use crate::pool::settings::{Capacity, Pause};
+    use crate::pool::{Class, Holder, State, TicketId, Weight};
     use std::num::NonZeroU32;
     use std::time::Duration;
     use uuid::Uuid;
@@ -82,7 +137,9 @@ mod tests {
     fn of_grant(ticket: &Ticket, parallel: u32, after: u64) -> Option<String> {
         let at = Timestamp::EPOCH.plus(Duration::from_secs(after));
         let parallel = NonZeroU32::new(parallel).unwrap();
-        story(at, &Event::Granted { ticket: ticket.id, parallel, ask_by: at, turn: Turn::First, size: Size::Full }, Some(ticket))
+        let event =
+            Event::Granted { ticket: ticket.id, parallel, ask_by: at, turn: Turn::First, size: Size::Full };
+        story(at, &event, None, Some(ticket))
     }
 
     #[test]
@@ -105,7 +162,8 @@ mod tests {
     #[test]
     fn an_end_is_told_if_the_holder_did_not_bring_it_about() {
         let ticket = ticket("batch_7", 8);
-        let told = |end| story(Timestamp::EPOCH, &Event::Ended { ticket: ticket.id, end }, Some(&ticket));
+        let told =
+            |end| story(Timestamp::EPOCH, &Event::Ended { ticket: ticket.id, end }, None, Some(&ticket));
         let by_operator = End::ByOperator { by: "minsu".into(), reason: "stuck".into() };
 
         assert_eq!(told(End::Released { failed: true }), None);
@@ -116,17 +174,52 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_pause_names_who_and_why() {
-        let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
-        let told = |settings: &Settings| {
-            story(Timestamp::EPOCH, &Event::Configured { settings: Box::new(settings.clone()) }, None)
-                .unwrap()
+    fn of_change(before: &Settings, after: &Settings, by: Option<&str>) -> String {
+        let event = Event::Configured {
+            settings: Box::new(after.clone()),
+            by: by.map(std::borrow::ToOwned::to_owned),
         };
+        story(Timestamp::EPOCH, &event, Some(before), None).unwrap()
+    }
 
-        assert_eq!(told(&settings), "ADW set to 1000 units with a limit of 95 %");
-        settings.paused =
-            Some(Pause { by: "minsu".into(), reason: "patch day".into(), at: Timestamp::EPOCH });
-        assert_eq!(told(&settings), "ADW paused by minsu: patch day");
+    #[test]
+    fn a_pause_and_its_end_name_who_and_why() {
+        let settings = Settings::new("ADW".parse().unwrap(), 1_000);
+        let pause =
+            |reason: &str| Some(Pause { by: "minsu".into(), reason: reason.into(), at: Timestamp::EPOCH });
+        let paused = Settings { paused: pause("patch day"), ..settings.clone() };
+        let again = Settings { paused: pause("patch night"), ..settings.clone() };
+        let told = |before, after| of_change(before, after, Some("ann"));
+
+        assert_eq!(told(&settings, &settings), "ADW created by ann: 1000 units with a limit of 95 %");
+        assert_eq!(told(&settings, &paused), "ADW paused by minsu: patch day");
+        assert_eq!(told(&paused, &again), "ADW paused by minsu: patch night");
+        assert_eq!(told(&again, &settings), "ADW resumed by ann");
+        let smaller = Settings { max_units: 500, ..settings.clone() };
+        assert_eq!(told(&paused, &smaller), "ADW resumed by ann; changed by ann: max_units 1000 → 500");
+        assert_eq!(of_change(&paused, &settings, None), "ADW resumed");
+    }
+
+    #[test]
+    fn a_change_tells_each_changed_setting_with_both_values() {
+        let before = Settings::new("ADW".parse().unwrap(), 1_000);
+        let told = |change: &dyn Fn(&mut Settings)| {
+            let mut after = before.clone();
+            change(&mut after);
+            of_change(&before, &after, Some("ann"))
+        };
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+
+        assert_eq!(told(&|s| s.max_hold = hours(2)), "ADW changed by ann: max_hold 1d → 2h");
+        assert_eq!(told(&|s| s.policy = Policy::Fifo), "ADW changed by ann: policy halving → fifo");
+        assert_eq!(told(&|s| s.external_id = Some(4)), "ADW changed by ann: external_id none → 4");
+        assert_eq!(
+            told(&|s| {
+                s.min_units = NonZeroU32::new(4).unwrap();
+                s.threshold_percent = 80;
+                s.capacity = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 60 }];
+            }),
+            "ADW changed by ann: threshold_percent 95 → 80, min_units 2 → 4, capacity changed"
+        );
     }
 }

@@ -129,7 +129,7 @@ impl Ledger {
     /// Applies an event. Returns the ticket after it, even if it has ended.
     pub fn apply(&mut self, at: Timestamp, event: &Event) -> Result<Option<Ticket>, Contradiction> {
         match event {
-            Event::Configured { settings } => {
+            Event::Configured { settings, .. } => {
                 self.settings = (**settings).clone();
                 return Ok(None);
             }

@@ -7,6 +7,7 @@ mod turn;
 use super::command::{Answer, Command, Level, Release, ReleaseBy, Released};
 use super::decide::Turn;
 use super::estimate::Pace;
+use super::event_summary::story;
 use super::ledger::{Contradiction, Ledger};
 use super::state::{State, next};
 use super::{End, Event, Holder, PoolName, Reason, Record, Settings, Ticket, TicketId};
@@ -138,12 +139,13 @@ impl Pass<'_> {
             Command::Probed { pool, ticket, doubted_at, sessions } => {
                 self.probed(pool, *ticket, *doubted_at, *sessions)
             }
-            Command::Configure { settings } if !self.ledgers.contains_key(&settings.name) => {
+            Command::Configure { settings, .. } if !self.ledgers.contains_key(&settings.name) => {
                 let pool = settings.name.clone();
                 answer_now(Answer::Refused { pool, reason: Reason::UnknownPool })
             }
-            Command::Configure { settings } => {
-                self.apply(&settings.name, Event::Configured { settings: settings.clone() })?;
+            Command::Configure { settings, by } => {
+                let event = Event::Configured { settings: settings.clone(), by: by.clone() };
+                self.apply(&settings.name, event)?;
                 answer_now(Answer::Done)
             }
             Command::Look { .. } => answer_now(Answer::Done),
@@ -152,6 +154,7 @@ impl Pass<'_> {
 
     fn apply(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
+        let before = matches!(event, Event::Configured { .. }).then(|| ledger.settings().clone());
         let ticket = ledger.apply(self.now, &event)?;
         let overtaken = match (&event, &ticket) {
             (Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. }, Some(ticket)) => {
@@ -159,6 +162,7 @@ impl Pass<'_> {
             }
             _ => Vec::new(),
         };
+        let summary = story(self.now, &event, before.as_ref(), ticket.as_ref());
         let version = ledger.version() + 1;
         if let Event::Ended { ticket, end } = &event {
             self.outcome.ends.insert(*ticket, end.clone());
@@ -172,7 +176,7 @@ impl Pass<'_> {
         }
         let records = self.outcome.records.entry(pool.clone()).or_default();
         let seq = i32::try_from(records.len()).unwrap_or(i32::MAX);
-        records.push(Record { version, seq, at: self.now, holder, event });
+        records.push(Record { version, seq, at: self.now, holder, event, summary });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Past decisions about a pool, and its past settings. The log goes back as far as it is kept.
 
-use super::row::{LOG, LogRow};
+use super::row::LOG;
 use crate::codec::DbTime;
 use crate::error::Result;
 use crate::statement::{statements, stored};
@@ -28,6 +28,8 @@ stored! {
         pub ticket: Option<TicketId> = "ticket_id",
         /// The ticket's DAG or job, and its run.
         pub run: Option<(String, String)> => row.get::<Option<_>>("dag_id")?.zip(row.get("run_id")?),
+        /// The sentence for the list of recent events, if it has one.
+        pub summary: Option<String>,
     }
 }
 
@@ -68,7 +70,7 @@ impl Pools<'_> {
 
 fn settings(record: Record) -> Option<(Timestamp, Settings)> {
     match record.event {
-        Event::Configured { settings } | Event::Snapshot { settings, .. } => Some((record.at, *settings)),
+        Event::Configured { settings, .. } | Event::Snapshot { settings, .. } => Some((record.at, *settings)),
         _ => None,
     }
 }
@@ -79,17 +81,6 @@ statements! {
         bind(pool, after.0, after.1, limit)
         "select pool, version, seq, at, event from tidemill_pool_log
          where pool = $1 and (version, seq) > ($2, $3) order by version, seq limit $4"
-    }
-
-    /// Newest first, of all pools. By the index on `at`, so that only the last ones are read.
-    fn pool_log_latest(limit: i64) -> Vec<LogRow> {
-        "select pool, version, seq, at, event from tidemill_pool_log
-         order by at desc, version desc, seq desc limit $1"
-    }
-
-    fn pool_log_latest_of(pool: &str, limit: i64) -> Vec<LogRow> {
-        "select pool, version, seq, at, event from tidemill_pool_log where pool = $1
-         order by version desc, seq desc limit $2"
     }
 
     /// All decisions about a ticket, in order.
@@ -137,7 +128,7 @@ statements! {
             name.as_str(), before.map_or(i64::MAX, |place| place.version), before.map_or(i32::MAX, |place| place.seq),
             limit,
         )
-        "select pool, version, seq, at, ticket_id, dag_id, run_id, event from tidemill_pool_log
+        "select pool, version, seq, at, ticket_id, dag_id, run_id, event, summary from tidemill_pool_log
          where pool = $1 and (version, seq) < ($2, $3) and kind <> 'snapshot'
          order by version desc, seq desc limit $4"
     }

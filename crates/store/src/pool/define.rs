@@ -35,7 +35,7 @@ impl Pools<'_> {
             };
             return Ok(taken);
         }
-        self.configure(settings).await?;
+        self.configure(settings, actor).await?;
         let entry = AuditEntry::new(actor.clone(), "pool.create", &object(settings.name.as_str()));
         self.audit_insert(&entry, now).await?;
         Ok(Defined::Done)
@@ -63,8 +63,9 @@ impl Pools<'_> {
             return Ok(Defined::Done);
         }
         let now = self.now().await?;
+        // The pass compares with the settings before, so it comes first.
+        self.configure(settings, actor).await?;
         self.pool_update(settings, &json(settings)?, now).await?;
-        self.configure(settings).await?;
         let verb = match (&before.paused, &settings.paused) {
             (None, Some(_)) => "pool.pause",
             (Some(_), None) => "pool.resume",
@@ -99,9 +100,10 @@ impl Pools<'_> {
         Ok(Defined::Done)
     }
 
-    async fn configure(&mut self, settings: &Settings) -> Result<()> {
+    async fn configure(&mut self, settings: &Settings, actor: &Actor) -> Result<()> {
         let pools = BTreeSet::from([settings.name.clone()]);
-        let commands = [Command::Configure { settings: Box::new(settings.clone()) }];
+        let by = Some(actor.name.clone());
+        let commands = [Command::Configure { settings: Box::new(settings.clone()), by }];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
         self.pass(&mut BTreeMap::new(), &request).await?;

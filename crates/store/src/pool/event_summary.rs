@@ -1,19 +1,14 @@
 //! Recent events as sentences: from the log, and from the usage of pools.
 
+use super::row::LOG;
 use crate::error::Result;
+use crate::statement::{Columns, statements, stored};
 use crate::tx::Pools;
 use std::time::Duration;
-use tidemill_domain::pool::event::Event;
-use tidemill_domain::pool::event_summary::{peak, story};
+use tidemill_domain::pool::event_summary::peak;
 use tidemill_domain::pool::usage::STEP;
 use tidemill_domain::pool::{Holder, PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
-
-/// Records to read per sentence: most have none.
-const READ_PER_STORY: u32 = 8;
-
-/// Upper bound of records to read.
-const READ_MOST: u32 = 4_000;
 
 /// Period for peaks.
 const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
@@ -21,54 +16,37 @@ const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
 /// Pools to read for peaks.
 const POOLS_MOST: u32 = 1_000;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PoolEventSummary {
-    pub at: Timestamp,
-    pub pool: PoolName,
-    pub ticket: Option<TicketId>,
-    /// `None` once the ticket is deleted.
-    pub holder: Option<Holder>,
-    pub text: String,
+stored! {
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct PoolEventSummary in LOG |row| {
+        pub at: Timestamp,
+        pub pool: PoolName,
+        pub ticket: Option<TicketId> = "ticket_id",
+        /// `None` once the ticket is deleted.
+        pub holder: Option<Holder> => holder(row)?,
+        pub text: String = "summary",
+    }
+}
+
+fn holder(row: &Columns<'_>) -> Result<Option<Holder>, sqlx::Error> {
+    let Some(dag_id) = row.get::<Option<String>>("dag_id")? else { return Ok(None) };
+    let (run_id, task): (String, String) = (row.get("run_id")?, row.get("task")?);
+    let holder = Holder::new(&dag_id, &run_id, &task, row.get("map_index")?);
+    row.checked("dag_id", holder.ok()).map(Some)
 }
 
 impl Pools<'_> {
     /// Newest first.
     #[crate::boxed]
     pub async fn events(&mut self, pool: Option<&PoolName>, limit: u32) -> Result<Vec<PoolEventSummary>> {
-        let read = i64::from(limit.saturating_mul(READ_PER_STORY).min(READ_MOST));
-        let rows = match pool {
-            Some(pool) => self.pool_log_latest_of(pool.as_str(), read).await?,
-            None => self.pool_log_latest(read).await?,
-        };
-        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut stories = self.peak_stories(pool).await?;
-        let mut count = 0;
-        for row in rows {
-            if count == wanted {
-                break;
-            }
-            let Ok(pool) = row.pool.parse() else { continue };
-            let record = row.record;
-            let ticket = match record.event.ticket() {
-                Some(id) if may_have_sentence(&record.event) => self.ticket(id).await?,
-                _ => None,
-            };
-            let ticket = ticket.map(|known| known.ticket);
-            if let Some(text) = story(record.at, &record.event, ticket.as_ref()) {
-                let holder = ticket.map(|ticket| ticket.holder);
-                stories.push(PoolEventSummary {
-                    at: record.at,
-                    pool,
-                    ticket: record.event.ticket(),
-                    holder,
-                    text,
-                });
-                count += 1;
-            }
-        }
+        stories.extend(match pool {
+            Some(pool) => self.pool_summaries_of(pool.as_str(), limit).await?,
+            None => self.pool_summaries(limit).await?,
+        });
         // Stable sort: records of one instant stay in order.
         stories.sort_by_key(|story| std::cmp::Reverse(story.at));
-        stories.truncate(wanted);
+        stories.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(stories)
     }
 
@@ -90,10 +68,22 @@ impl Pools<'_> {
     }
 }
 
-/// Whether the event's sentence, if it has one, needs the ticket.
-const fn may_have_sentence(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Granted { .. } | Event::Doubted { .. } | Event::Confirmed { .. } | Event::Ended { .. }
-    )
+statements! {
+    /// Newest first, of all pools. By `tidemill_pool_log_summary_at`, which has only records with a summary.
+    fn pool_summaries(limit: u32) -> Vec<PoolEventSummary> {
+        "select l.pool, l.version, l.seq, l.at, l.ticket_id, l.summary, t.dag_id, t.run_id, t.task, t.map_index
+         from tidemill_pool_log l {indexed by tidemill_pool_log_summary_at}
+         left join tidemill_pool_ticket t on t.id = l.ticket_id
+         where l.summary is not null
+         order by l.at desc, l.version desc, l.seq desc limit $1"
+    }
+
+    /// Newest first. By `tidemill_pool_log_summary`, which has only records with a summary.
+    fn pool_summaries_of(pool: &str, limit: u32) -> Vec<PoolEventSummary> {
+        "select l.pool, l.version, l.seq, l.at, l.ticket_id, l.summary, t.dag_id, t.run_id, t.task, t.map_index
+         from tidemill_pool_log l {indexed by tidemill_pool_log_summary}
+         left join tidemill_pool_ticket t on t.id = l.ticket_id
+         where l.pool = $1 and l.summary is not null
+         order by l.version desc, l.seq desc limit $2"
+    }
 }

@@ -36,7 +36,8 @@ impl Pools<'_> {
         let mut ledger = self.pool_live(&row).await?;
         let event = ledger.snapshot();
         ledger.set_version(row.record.version + 1);
-        let record = Record { version: ledger.version(), seq: 0, at: now, holder: None, event };
+        let record =
+            Record { version: ledger.version(), seq: 0, at: now, holder: None, event, summary: None };
         let saved = SavedPass {
             tickets: Vec::new(),
             records: vec![SavedRecord::new(name, &record)?],

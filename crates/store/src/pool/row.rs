@@ -133,6 +133,7 @@ pub(crate) struct SavedRecord {
     dag_id: Option<String>,
     run_id: Option<String>,
     event: String,
+    summary: Option<String>,
 }
 
 impl SavedRecord {
@@ -148,6 +149,7 @@ impl SavedRecord {
             dag_id: holder.map(|holder| holder.dag_id().to_owned()),
             run_id: holder.map(|holder| holder.run_id().to_owned()),
             event: json(&record.event)?,
+            summary: record.summary.clone(),
         })
     }
 }
@@ -186,16 +188,9 @@ pub(crate) struct SavedPass {
     pub(crate) pools: Vec<SavedPool>,
 }
 
-// Without its holder, which the ticket has.
+// Without its holder, which the ticket has, and its summary, which `PoolEventSummary` has.
 stored! {
-    impl Record in LOG |row| { version, seq, at, holder => None, event => row.json("event")? }
-}
-
-stored! {
-    pub(crate) struct LogRow in LOG |row| {
-        pub(crate) pool: String,
-        pub(crate) record: Record => Record::from_columns(row)?,
-    }
+    impl Record in LOG |row| { version, seq, at, holder => None, event => row.json("event")?, summary => None }
 }
 
 const RUN_TIME: (&str, &str) = ("tidemill_pool_run_time", "dag_id table_name");

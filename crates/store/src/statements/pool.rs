@@ -40,12 +40,12 @@ macro_rules! save_tickets {
 macro_rules! save_records {
     ($records:literal) => {
         concat!(
-            "insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
-             select pool, version, seq, {instant at}, kind, ticket_id, dag_id, run_id, event
+            "insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event, summary)
+             select pool, version, seq, {instant at}, kind, ticket_id, dag_id, run_id, event, summary
              from {rows saved ",
             $records,
             ": pool text, version bigint, seq integer, at bigint, kind text,
-                  ticket_id uuid, dag_id text, run_id text, event text}"
+                  ticket_id uuid, dag_id text, run_id text, event text, summary text}"
         )
     };
 }

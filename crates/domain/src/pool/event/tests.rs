@@ -120,7 +120,8 @@ fn end() -> impl Strategy<Value = End> {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        settings().prop_map(|settings| Event::Configured { settings: Box::new(settings) }),
+        (settings(), of(any::<String>()))
+            .prop_map(|(settings, by)| Event::Configured { settings: Box::new(settings), by }),
         (settings(), prop::collection::vec(ticket(), 0..4))
             .prop_map(|(settings, tickets)| Event::Snapshot { settings: Box::new(settings), tickets }),
         ticket().prop_map(|ticket| Event::Enqueued { ticket: Box::new(ticket) }),
@@ -150,6 +151,16 @@ fn event() -> impl Strategy<Value = Event> {
 fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let text = serde_json::to_string(value).unwrap();
     assert_eq!(serde_json::from_str::<T>(&text).unwrap(), *value, "{text}");
+}
+
+#[test]
+fn a_record_that_does_not_say_who_changed_the_pool_still_parses() {
+    let settings = Box::new(Settings::new("ADW".parse().unwrap(), 8));
+    let event = Event::Configured { settings, by: None };
+    let text = serde_json::to_string(&event).unwrap();
+
+    assert!(!text.contains("\"by\""), "{text}");
+    survives(&event);
 }
 
 proptest! {

@@ -147,7 +147,7 @@ impl Bench {
     fn configure(&mut self, of: &str, change: impl FnOnce(&mut Settings)) -> Answer {
         let mut settings = Box::new(self.ledgers[&pool(of)].settings().clone());
         change(&mut settings);
-        self.one(Command::Configure { settings })
+        self.one(Command::Configure { settings, by: None })
     }
 
     fn ticket(&self, of: &str, dag: &str) -> Option<&Ticket> {

@@ -203,8 +203,8 @@ fn a_grant_in_a_pause_is_found() {
         reason: "patch day".into(),
         at: Timestamp::EPOCH,
     });
-    let event = Event::Configured { settings: Box::new(paused) };
-    let first = Record { version: 0, seq: 0, at: Timestamp::EPOCH, holder: None, event };
+    let event = Event::Configured { settings: Box::new(paused), by: None };
+    let first = Record { version: 0, seq: 0, at: Timestamp::EPOCH, holder: None, event, summary: None };
     log.insert(0, first);
 
     let found = replay(&settings(), &log).unwrap_err();

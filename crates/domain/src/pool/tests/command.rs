@@ -170,6 +170,6 @@ impl World {
             6 => settings.threshold_percent = *self.random.pick(&[80, 95, 100]),
             _ => settings.max_units = *self.random.pick(&[10, 40, 100, 200, 200, 300, 300]),
         }
-        Command::Configure { settings }
+        Command::Configure { settings, by: None }
     }
 }

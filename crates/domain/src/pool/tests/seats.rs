@@ -39,7 +39,7 @@ impl Seats {
     /// Applies a record, and refuses a wrong grant.
     pub(super) fn follow(&mut self, record: &Record) {
         match &record.event {
-            Event::Configured { settings } => self.settings = (**settings).clone(),
+            Event::Configured { settings, .. } => self.settings = (**settings).clone(),
             Event::Enqueued { ticket } => self.sit_down(ticket),
             Event::Asked { ticket, asked, least, weight, .. } => {
                 let seat = self.seats.get_mut(ticket).unwrap();

@@ -209,7 +209,14 @@ impl World {
         for (pool, ledger) in &self.ledgers {
             let settings = Box::new(ledger.settings().clone());
             let event = Event::Snapshot { settings, tickets: ledger.tickets().cloned().collect() };
-            let first = Record { version: ledger.version(), seq: 0, at: self.now, holder: None, event };
+            let first = Record {
+                version: ledger.version(),
+                seq: 0,
+                at: self.now,
+                holder: None,
+                event,
+                summary: None,
+            };
             self.logs.insert(pool.clone(), vec![first]);
         }
     }

@@ -5,9 +5,9 @@ use crate::dashboard::part::{Health, list_table, pager, plural, state};
 use crate::dashboard::{Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
+use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::decide::{Size, Turn};
 use tidemill_domain::pool::event::{End, Event};
-use tidemill_domain::pool::{PoolName, Settings};
 use tidemill_store::pool::{Decision, DecisionPlace};
 use tidemill_store::{StoreError, Tx};
 
@@ -43,7 +43,7 @@ pub(super) async fn markup(
 }
 
 fn row(decision: &Decision, times: &Times) -> Markup {
-    let (health, label, details) = describe(&decision.event);
+    let (health, label, details) = describe(decision);
     html! {
         tr {
             td { (times.at(decision.at)) }
@@ -58,18 +58,13 @@ fn row(decision: &Decision, times: &Times) -> Markup {
 }
 
 /// A label and a sentence.
-fn describe(event: &Event) -> (Health, &'static str, String) {
+fn describe(decision: &Decision) -> (Health, &'static str, String) {
     use Health::{Idle, Ok, Warn};
-    match event {
-        Event::Configured { settings } => match &settings.paused {
-            Some(pause) => (Idle, "paused", format!("Paused by {}: {}", pause.by, pause.reason)),
-            None => {
-                let Settings { max_units, threshold_percent, policy, .. } = settings.as_ref();
-                let units = plural(*max_units, "unit", "units");
-                let details = format!("{units}, limit {threshold_percent} %, policy {policy}");
-                (Idle, "changed", details)
-            }
-        },
+    match &decision.event {
+        Event::Configured { settings, .. } => {
+            let label = if settings.paused.is_some() { "paused" } else { "changed" };
+            (Idle, label, decision.summary.clone().unwrap_or_else(|| "Settings changed".to_owned()))
+        }
         Event::Snapshot { .. } => (Idle, "snapshot", "Snapshot of the pool".to_owned()),
         Event::Enqueued { ticket } => {
             let least = ticket.weight.units(ticket.least);

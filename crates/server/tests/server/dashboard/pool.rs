@@ -375,7 +375,7 @@ async fn the_history_is_read_page_by_page() {
     assert!(words(&first).contains("ended Released by its holder late_39/run"), "{}", words(&first));
     let told = words(&second);
     assert!(told.contains("granted PARALLEL(8) granted batch_421/run"), "{told}");
-    assert!(told.contains("changed 20 units, limit 95 %, policy halving"), "{told}");
+    assert!(told.contains(": 20 units with a limit of 95 %"), "{told}");
     assert!(second.contains("Newest") && !second.contains(">Older<"));
     let odd = get(&app, "/pools/ADW?tab=history&before=x").await;
     assert_eq!(rows(&odd), 50, "what is not understood is as if it were not there");

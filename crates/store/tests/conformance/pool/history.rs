@@ -241,5 +241,5 @@ async fn the_fullest_step_of_a_day_is_a_story(bench: Bench) {
 
     assert_eq!(told[0], "Peak usage: 8 connections (ADW)", "{told:?}");
     assert_eq!(told.iter().filter(|text| text.starts_with("Peak")).count(), 2, "{told:?}");
-    assert!(told.contains(&"ADW set to 10 units with a limit of 100 %".to_owned()), "{told:?}");
+    assert!(told.contains(&"ADW created by ann: 10 units with a limit of 100 %".to_owned()), "{told:?}");
 }

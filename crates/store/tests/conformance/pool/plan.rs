@@ -27,8 +27,9 @@ const FILL: &str = "
         from generate_series(1, 30000) as e
     ) as n
     cross join (select * from tidemill_pool_ticket where run_id = 'seed') as s;
-    insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
-    select pool, log_version, seq, at + log_version * interval '1 second', 'claimed', ticket_id, dag_id, run_id, event
+    insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event, summary)
+    select pool, log_version, seq, at + log_version * interval '1 second', 'claimed', ticket_id, dag_id, run_id, event,
+           case when log_version % 7 = 0 then 'told' end
     from (
         select case when e % 10 = 0 then 'ADW' else 'P' || e % 10 end as pool, e as log_version, 0 as seq,
                timestamptz '2026-11-01 00:00:00Z' as at, t.id as ticket_id, t.dag_id, t.run_id,
@@ -54,6 +55,12 @@ async fn no_statement_on_postgresql_reads_all_tickets_or_a_whole_log() {
     for table in ["tidemill_pool_ticket", "tidemill_pool_log"] {
         let is_about = |plan: &&String| plan.contains(&format!("\"Relation Name\": \"{table}\""));
         assert!(plans.iter().filter(is_about).count() > 5, "too few plans about {table}");
+    }
+    // The last events, of all pools and of one: only records with a summary are read, and none is sorted.
+    for index in ["tidemill_pool_log_summary_at", "tidemill_pool_log_summary"] {
+        let uses = |plan: &&String| plan.contains(&format!("\"Index Name\": \"{index}\""));
+        let found: Vec<&String> = plans.iter().filter(uses).collect();
+        assert!(!found.is_empty() && found.iter().all(|plan| !plan.contains("Sort")), "{index}: {found:#?}");
     }
 }
 
@@ -111,7 +118,9 @@ async fn use_all(bench: &Bench) {
     assert!(tx.pools().ticket(id).await.unwrap().is_some());
     assert_eq!(tx.pools().tickets_of_run("r77", 10).await.unwrap().len(), 1);
     assert!(!tx.pools().ticket_log(id, 100).await.unwrap().is_empty());
-    tx.pools().events(None, 10).await.unwrap();
+    for pool in [None, Some(&pool)] {
+        assert!(!tx.pools().events(pool, 10).await.unwrap().is_empty());
+    }
     assert!(!tx.pools().decisions(&pool, None, 50).await.unwrap().is_empty());
     assert!(!tx.pools().settings_since(&pool, bench.now()).await.unwrap().is_empty());
     tx.rollback().await.unwrap();

@@ -151,7 +151,7 @@ fn a_pool_that_there_is_not_cannot_be_set() {
     let mut bench = Bench::of(&[("ADW", 4)]);
     let settings = Box::new(Settings::new(pool("HR"), 10));
 
-    let answer = bench.one(Command::Configure { settings });
+    let answer = bench.one(Command::Configure { settings, by: None });
 
     assert_eq!(answer, Answer::Refused { pool: pool("HR"), reason: Reason::UnknownPool });
 }

@@ -207,7 +207,7 @@ fn the_pool_that_became_too_small_is_named_even_if_another_comes_first() {
     let mut settings = Box::new(bench.made[&pool("ERP")].clone());
     settings.max_units = 1;
 
-    let answers = bench.run(&[Command::Acquire(Box::new(wish)), Command::Configure { settings }]);
+    let answers = bench.run(&[Command::Acquire(Box::new(wish)), Command::Configure { settings, by: None }]);
 
     assert_eq!(answers[0], Answer::Refused { pool: pool("ERP"), reason: Reason::ExceedsPool });
 }

@@ -63,7 +63,7 @@ impl Walk {
         (self.version, self.seq) = (Some(version), seq);
         let before = self.usage();
         match event {
-            Event::Configured { settings } => {
+            Event::Configured { settings, .. } => {
                 self.limit = u64::from(settings.max_units) * u64::from(settings.threshold_percent) / 100;
             }
             Event::Enqueued { ticket } => {
