@@ -180,6 +180,13 @@ statements! {
          where pool = $1 and at >= $2 order by at"
     }
 
+    /// The oldest step that is kept.
+    pub fn Pools::first_usage(name: &PoolName) -> Option<UsageStep> {
+        bind(name.as_str())
+        "select pool, at, least, most, total, samples, most_waiting from tidemill_pool_usage
+         where pool = $1 order by at limit 1"
+    }
+
     /// Deletes steps older than a week. Returns how many.
     pub fn Pools::forget_usage(name: &PoolName) at now -> u64 {
         bind(name.as_str(), now.minus(USAGE_KEPT))

@@ -70,7 +70,7 @@ pub(crate) fn graph_region(state: &State, busiest: Option<&(PoolName, Past)>, ti
         div data-live="pool-graph" {
             @if let Some((name, past)) = busiest {
                 h3 { "Busiest pool in the last 24 h: " a href=(state.path(&format!("/pools/{name}"))) { (name) } }
-                div.body { (graph::figure(past, Range::Day, times)) }
+                div.body { (graph::figure(past, times)) }
             }
         }
     };

@@ -1,5 +1,5 @@
-//! Usage of a pool over time: minimum, mean and maximum of every five minutes, the limit, and waiting requests. Times
-//! without samples are marked as unknown.
+//! Usage of a pool over time: minimum, mean and maximum of every five minutes, the limit, and waiting requests. The plot
+//! begins at the first sample of the pool. Later times without samples are marked as unknown.
 
 use super::address::Range;
 use crate::dashboard::Times;
@@ -21,8 +21,12 @@ const COLUMNS: &[&str] = &["From", "#Minimum", "#Mean", "#Maximum", "#Limit", "#
 
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
+    range: Range,
+    /// The start of the range, or of the first step that was ever recorded.
     since: Timestamp,
-    /// One for each step of the range; none without samples.
+    /// Whether there are samples of the pool, in this range or before it.
+    is_recorded: bool,
+    /// One for each step; none without samples.
     steps: Vec<Option<UsageStep>>,
     /// The limit at the start of each step; none where it is unknown.
     limits: Vec<Option<u64>>,
@@ -35,14 +39,25 @@ impl Past {
         range: Range,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let since = step_of(now).minus(range.length()).plus(STEP);
+        let end = step_of(now).plus(STEP);
+        let since = end.minus(range.length());
+        let first = tx.pools().first_usage(name).await?.map(|step| step.at);
         let steps = tx.pools().usage(name, since).await?;
         let settings = tx.pools().settings_since(name, since).await?;
-        Ok(Self::new(since, range, &steps, &settings))
+        Ok(Self::new(end, range, first, &steps, &settings))
     }
 
-    fn new(since: Timestamp, range: Range, seen: &[UsageStep], known: &[(Timestamp, Settings)]) -> Self {
-        let count = range.length().as_secs() / STEP.as_secs();
+    /// `first` is the first step that was ever recorded.
+    fn new(
+        end: Timestamp,
+        range: Range,
+        first: Option<Timestamp>,
+        seen: &[UsageStep],
+        known: &[(Timestamp, Settings)],
+    ) -> Self {
+        let since = end.minus(range.length());
+        let since = first.map_or(since, |first| first.max(since));
+        let count = end.since(since).as_secs() / STEP.as_secs();
         let starts = (0..u32::try_from(count).unwrap_or(0)).map(|number| since.plus(STEP * number));
         let (mut steps, mut limits) = (Vec::new(), Vec::new());
         for start in starts {
@@ -53,7 +68,12 @@ impl Past {
             let in_force = in_force.or_else(|| known.first().filter(|(at, _)| *at < start.plus(STEP)));
             limits.push(in_force.map(|(_, settings)| settings.limit_at(start)));
         }
-        Self { since, steps, limits }
+        Self { range, since, is_recorded: first.is_some(), steps, limits }
+    }
+
+    /// Less than the range if the first sample is in it.
+    fn length(&self) -> Duration {
+        STEP * u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }
 
     /// The last step with the highest usage; none without samples.
@@ -77,7 +97,9 @@ impl Past {
 
     fn summary(&self) -> String {
         let Some(peak) = self.peak() else {
-            return "No data yet: a running server records the usage every ten seconds.".to_owned();
+            let length = span(self.range.length());
+            let when = if self.is_recorded { format!("in the last {length}") } else { "yet".to_owned() };
+            return format!("No data {when}: a running server records the usage every ten seconds.");
         };
         let unknown = match self.unknown() {
             Duration::ZERO => String::new(),
@@ -91,18 +113,24 @@ impl Past {
     }
 }
 
-/// The plot, and a table with the same data.
-pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
+/// The plot, and a table with the same data; only a sentence if there are no data.
+pub(crate) fn figure(past: &Past, times: &Times) -> Markup {
     let (top, summary) = (past.top(), past.summary());
+    if past.peak().is_none() {
+        return html! { p { (summary) } };
+    }
     let width = WIDTH * past.steps.len() as u64;
-    let middle = past.since.plus(range.length() / 2);
+    let middle = past.since.plus(past.length() / 2);
     html! {
         figure.graph {
-            p { (summary) }
+            p {
+                (summary)
+                @if past.length() < past.range.length() { " No data before " (times.at(past.since)) "." }
+            }
             div.axes {
                 div.y { span { (top) } span { "0" } }
                 svg.plot viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
-                    title { "Units in use in the last " (span(range.length())) }
+                    title { "Units in use in the last " (span(past.length())) }
                     desc { (summary) " The table below has the numbers." }
                     @for (from, to) in gaps(past) {
                         rect.gap x=(from) width=(to - from) height=(HEIGHT) {}
@@ -116,7 +144,7 @@ pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
                     title { "Waiting requests" }
                     path.waiting d=(waiting(past)) {}
                 }
-                div.x { (times.at(past.since)) (times.at(middle)) (times.at(past.since.plus(range.length()))) }
+                div.x { (times.at(past.since)) (times.at(middle)) (times.at(past.since.plus(past.length()))) }
             }
             figcaption.legend {
                 span.mean { "mean in use" } " " span.band { "minimum to maximum" } " " span.limit { "limit" } " "
@@ -233,6 +261,11 @@ mod tests {
 
     const SINCE: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
 
+    /// An hour of a pool that was recorded from its beginning.
+    fn hour(seen: &[UsageStep], known: &[(Timestamp, Settings)]) -> Past {
+        Past::new(at(12), Range::Hour, Some(SINCE), seen, known)
+    }
+
     fn at(step: u32) -> Timestamp {
         SINCE.plus(STEP * step)
     }
@@ -247,7 +280,7 @@ mod tests {
 
     #[test]
     fn what_nobody_saw_is_a_gap_and_no_zero() {
-        let past = Past::new(SINCE, Range::Hour, &[step(0, 2, 4), step(1, 4, 8), step(5, 1, 1)], &[]);
+        let past = hour(&[step(0, 2, 4), step(1, 4, 8), step(5, 1, 1)], &[]);
 
         assert_eq!(past.peak().unwrap().most, 8);
         assert_eq!(gaps(&past), [(20, 50), (60, 120)]);
@@ -259,7 +292,7 @@ mod tests {
     #[test]
     fn the_limit_is_that_of_its_time() {
         let known = [(at(0).minus(STEP), settings(40)), (at(3), settings(20))];
-        let past = Past::new(SINCE, Range::Hour, &[step(0, 10, 30)], &known);
+        let past = hour(&[step(0, 10, 30)], &known);
 
         assert_eq!(past.limits[..4], [Some(40), Some(40), Some(40), Some(20)]);
         assert_eq!(past.top(), 40);
@@ -268,9 +301,34 @@ mod tests {
 
     #[test]
     fn before_a_pool_was_made_it_had_no_limit() {
-        let past = Past::new(SINCE, Range::Hour, &[], &[(at(2).plus(Duration::from_secs(9)), settings(40))]);
+        let past = hour(&[], &[(at(2).plus(Duration::from_secs(9)), settings(40))]);
 
         assert_eq!(past.limits[..4], [None, None, Some(40), Some(40)]);
-        assert!(past.summary().starts_with("No data yet"));
+    }
+
+    fn drawn(first: Option<Timestamp>, seen: &[UsageStep]) -> String {
+        let past = Past::new(at(12), Range::Hour, first, seen, &[]);
+        figure(&past, &Times::shared(SINCE)).into_string()
+    }
+
+    #[test]
+    fn the_plot_begins_at_the_first_sample() {
+        let new = drawn(Some(at(10)), &[step(10, 2, 4), step(11, 1, 1)]);
+        assert!(new.contains("viewBox=\"0 0 20 1000\"") && new.contains("in the last 10 min"), "{new}");
+        assert!(new.contains(" No data before <time ") && !new.contains("<rect class=\"gap\""), "{new}");
+
+        let old = drawn(Some(SINCE.minus(STEP)), &[step(10, 2, 4), step(11, 1, 1)]);
+        assert!(old.contains("viewBox=\"0 0 120 1000\"") && !old.contains("No data before"), "{old}");
+        assert!(old.contains("<rect class=\"gap\" x=\"0\" width=\"100\""), "{old}");
+    }
+
+    #[test]
+    fn without_samples_there_is_a_sentence_and_no_plot() {
+        for (first, sentence) in
+            [(None, "No data yet: "), (Some(SINCE.minus(STEP)), "No data in the last 1 h: ")]
+        {
+            let markup = drawn(first, &[]);
+            assert!(markup.contains(sentence) && !markup.contains("<svg"), "{markup}");
+        }
     }
 }

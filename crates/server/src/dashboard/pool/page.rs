@@ -64,7 +64,7 @@ impl PoolData {
 /// The live regions. The page is made of the same.
 pub(crate) fn regions(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage) -> Vec<Region> {
     let at = Page::Pool(page.clone(), context.buttons);
-    let figure = graph::figure(&pool.past, page.range, context.times);
+    let figure = graph::figure(&pool.past, context.times);
     let mut regions = vec![
         Region::at(&at, "head", |live| head(context, pool, live)),
         Region::at(&at, "graph", |live| html! { div.body data-live=(live) { (figure) } }),

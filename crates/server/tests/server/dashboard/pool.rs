@@ -445,16 +445,22 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
 
     assert!(
         told.contains(
-            "Peak: 16 units in use, 1 request waiting (sampled every ten seconds; no data for 50 min)."
+            "Peak: 16 units in use, 1 request waiting (sampled every ten seconds; no data for 5 min). \
+             No data before 2026-11-15 02:00:00 UTC ."
         ),
         "{told}"
     );
     assert!(told.contains("2026-11-15 02:00:00 UTC 16 16 16 19 1"), "{told}");
     assert!(told.contains("2026-11-15 02:05:00 UTC unknown 19 unknown"), "{told}");
-    assert!(told.contains("2026-11-15 01:55:00 UTC unknown unknown unknown"), "before it was made: {told}");
-    assert!(hour.contains("<desc>Peak: 16 units") && hour.contains("viewBox=\"0 0 120 1000\""));
+    assert!(hour.contains("<desc>Peak: 16 units") && hour.contains("viewBox=\"0 0 30 1000\""));
+    app.clock.advance(Duration::from_secs(24 * 3600));
+    let nobody = panel_of(&app, "/pools/ADW?range=1h", "usage").await;
+    assert!(nobody.contains("No data in the last 1 h"), "{nobody}");
+    let mut tx = app.store.begin().await.unwrap();
+    tx.pools().sample_usage().await.unwrap();
+    tx.commit().await.unwrap();
     let day = get(&app, "/pools/ADW").await;
-    assert!(day.contains("viewBox=\"0 0 2880 1000\""));
+    assert!(day.contains("viewBox=\"0 0 2880 1000\"") && !day.contains("No data before"));
     assert_eq!(between(&day, "Show as a table", "</table>").matches("<th scope=\"row\"").count(), 24);
 }
 

@@ -190,6 +190,7 @@ async fn usage_is_gathered_in_steps_of_five_minutes(bench: Bench) {
     create(&bench, 10).await;
     let mut cache = PoolCache::default();
     let start = bench.now();
+    assert_eq!(bench.begin().await.pools().first_usage(&adw()).await.unwrap(), None);
     sample(&bench).await;
     ask(&bench, &mut cache, acquire("a", 6)).await;
     let waits = Acquire { stays: HOUR, ..acquire("b", 6) };
@@ -211,9 +212,11 @@ async fn usage_is_gathered_in_steps_of_five_minutes(bench: Bench) {
         [(start, 0, 6, 6, 2, 1), (start.plus(Duration::from_secs(300)), 6, 6, 6, 1, 0)],
         "the clock of the test starts with a step"
     );
+    assert_eq!(tx.pools().first_usage(&adw()).await.unwrap().as_ref(), steps.first());
     bench.clock.advance(7 * DAY);
     assert_eq!(tx.pools().forget_usage(&adw()).await.unwrap(), 1);
     assert_eq!(tx.pools().usage(&adw(), start).await.unwrap().len(), 1);
+    assert_eq!(tx.pools().first_usage(&adw()).await.unwrap().as_ref(), steps.last());
 }
 
 async fn the_fullest_step_of_a_day_is_a_story(bench: Bench) {
