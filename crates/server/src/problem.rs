@@ -27,6 +27,8 @@ pub struct Problem {
     remedy: Box<str>,
     request_id: Option<Box<str>>,
     retry_after_seconds: Option<u64>,
+    /// The setting that is wrong, for forms.
+    field: Option<&'static str>,
 }
 
 /// An error.
@@ -84,6 +86,7 @@ impl Problem {
             remedy: remedy.into().into_boxed_str(),
             request_id: None,
             retry_after_seconds: None,
+            field: None,
         }
     }
 
@@ -102,6 +105,9 @@ impl Problem {
         /// With a `Retry-After` header.
         #[must_use]
         pub fn retry_after(self, seconds: u64) { self.retry_after_seconds = Some(seconds) }
+
+        #[must_use]
+        pub fn in_field(self, field: Option<&'static str>) { self.field = field }
 
         /// The same with status 404.
         #[must_use]
@@ -130,6 +136,7 @@ tidemill_domain::getters!(Problem {
     status: StatusCode,
     &detail: str,
     &remedy: str,
+    field: Option<&'static str>,
     retry_after_seconds: Option<u64>,
 });
 

@@ -202,6 +202,16 @@ impl PoolRefusal {
         }
     }
 
+    /// The setting that is wrong, if it is one.
+    pub fn field(&self) -> Option<&'static str> {
+        match self {
+            Self::NameTaken(_) => Some("name"),
+            Self::ExternalIdTaken(_) => Some("external_id"),
+            Self::Settings(bad) => Some(bad.field),
+            Self::NotFound { .. } | Self::InUse { .. } => None,
+        }
+    }
+
     pub fn fix(&self) -> String {
         match self {
             Self::NotFound { name, known } => format!(

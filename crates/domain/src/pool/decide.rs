@@ -18,15 +18,15 @@ pub use adaptive::{OVERTAKES_MAX, SLACK, adaptive_steps};
 crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Policy: "a policy is adaptive, halving or fifo" => sentence: &'static str {
+    pub enum Policy: "a policy is adaptive, halving or fifo" => about: &'static str {
         #[default]
-        Adaptive = "adaptive" => "the first request gets a reservation; others start early if they do not delay it, and a \
-            request starts with less if it then ends earlier, or if many wait and its deadline still holds",
+        Adaptive = "adaptive" => "The first request gets a reservation, and others start early if they do not delay it. A request \
+            starts with less only if it should then end earlier, or if many wait and its deadline still holds.",
         /// Stored under its first name, `document`, so that older versions can read it.
         #[serde(rename = "document", alias = "halving")]
-        Halving = "halving" or "document" => "strictly in order; a request that does not fit gets half, or half of that, \
-            down to its minimum",
-        Fifo = "fifo" => "strictly in order; all or nothing",
+        Halving = "halving" or "document" => "In order. A request that does not fit gets half, or half of that, down to the \
+            minimum. No overtaking.",
+        Fifo = "fifo" => "In order. A request gets all of its units or waits. No overtaking.",
     }
 
     /// Why a request could start now.

@@ -11,13 +11,12 @@ use std::num::NonZeroU32;
 crate::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum WeightModel: "a weight model is hint_units, sessions, px or processes" {
-        /// The number in the hint, as in the EMR Batch Agent API.
+    pub enum WeightModel: "a weight model is hint_units, sessions, px or processes" => about: &'static str {
         #[default]
-        HintUnits = "hint_units",
-        Sessions = "sessions",
-        Px = "px",
-        Processes = "processes",
+        HintUnits = "hint_units" => "The number in the hint, as in the EMR Batch Agent API: PARALLEL(8) is 8 units.",
+        Sessions = "sessions" => "The sessions that a request opens.",
+        Px = "px" => "The parallel servers of all sessions.",
+        Processes = "processes" => "The parallel servers and the sessions themselves.",
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn unknown(name: &str) -> Problem {
 
 impl From<PoolRefusal> for Problem {
     fn from(refusal: PoolRefusal) -> Self {
-        Self::new(refusal.code(), refusal.to_string(), refusal.fix())
+        Self::new(refusal.code(), refusal.to_string(), refusal.fix()).in_field(refusal.field())
     }
 }
 

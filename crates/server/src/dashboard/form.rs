@@ -40,6 +40,18 @@ pub(crate) fn field<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
     pairs.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
 }
 
+/// What was typed: without the form token and the key, which do not identify a request.
+pub(crate) fn typed(pairs: &[(String, String)]) -> Vec<&(String, String)> {
+    pairs.iter().filter(|(name, _)| name != "form_token" && name != "key").collect()
+}
+
+/// A form to show again: its fields, and why it was refused.
+#[derive(Debug)]
+pub(crate) struct RefusedForm {
+    pub(crate) fields: Pairs,
+    pub(crate) problem: Problem,
+}
+
 /// The fields of all action forms. Each form has some of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -62,6 +62,7 @@ fn others() -> Vec<Route> {
         page("/settings/audit", VIEW, audit::page),
         page("/settings/configuration", ADMINISTER, settings::configuration),
         page("/pools", VIEW, pool::list::page),
+        form("/pools", ADMINISTER, pool::create::create),
         page("/pools/{name}", VIEW, pool::page::page),
         page("/pools/{name}/change", VIEW, pool::settings::ask),
         form("/pools/{name}/change", OPERATE, pool::settings::change),

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::duration;
 use tidemill_domain::pool::command::{Answer, Command, Release, Released};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{End, PoolName, ReleaseBy, Settings, TicketId};
@@ -72,8 +73,13 @@ impl Pools<'_> {
             _ => "pool.set",
         };
         let change = |settings: &Settings| {
-            let Settings { max_units, threshold_percent, .. } = settings;
-            format!("{max_units} units at {threshold_percent} %")
+            let Settings { max_units, threshold_percent, min_units, default_units, .. } = settings;
+            let (hold, policy, weight) =
+                (duration::show(settings.max_hold), settings.policy, settings.weight);
+            format!(
+                "{max_units} units at {threshold_percent} %, minimum {min_units}, default {default_units}, \
+                 held at most {hold}, {policy}, {weight}"
+            )
         };
         let entry = AuditEntry::new(actor.clone(), verb, &object(settings.name.as_str()))
             .from_to(&change(&before), &change(settings));

@@ -19,9 +19,14 @@ use tidemill_store::Tx;
 /// Creates a pool.
 #[utoipa::path(post, path = "/api/v1/pools", operation_id = "create_pool", request_body = CreatePool, responses((status = 201, body = Pool)))]
 pub(crate) async fn create(caller: Caller, Body(body): Body<CreatePool>) -> Result<Response, Problem> {
+    create_by(&caller, "POST /api/v1/pools", &body).await
+}
+
+/// Creates a pool for a program or a form; `from` says which.
+pub(crate) async fn create_by(caller: &Caller, from: &str, body: &CreatePool) -> Result<Response, Problem> {
     let settings = body.settings()?;
     let name = &settings.name;
-    let what = format!("POST /api/v1/pools {}", json!(body));
+    let what = format!("{from} {}", json!(body));
     caller
         .run(&object(name), &what, async |tx| {
             PoolRefusal::check(tx.pools().create(&settings, &caller.principal.actor()).await?, name)?;

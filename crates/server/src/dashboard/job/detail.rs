@@ -1,12 +1,13 @@
 //! The page of one job: executions, the form to run it, schedules, instances and definition.
 
 use super::list::{SCHEDULES_MAX, address};
-use super::run::{self, RefusedRun};
+use super::run;
 use super::schedule;
 use super::state::{health, status_word};
 use crate::api::QueryString;
 use crate::dashboard::execution::ExecutionsView;
 use crate::dashboard::execution::list::Executions;
+use crate::dashboard::form::RefusedForm;
 use crate::dashboard::part::{list_table, number, pager, plain_panel, plural, took};
 use crate::dashboard::{Frame, Page, PageContext, PageResult, PageSnapshot, Rows, Section, Times};
 use crate::problem::Problem;
@@ -58,7 +59,7 @@ pub(super) async fn show(
     visit: &PageContext,
     name: &str,
     query: &JobPageQuery,
-    refused: Option<&RefusedRun>,
+    refused: Option<&RefusedForm>,
 ) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let runs = tx.jobs().recent_runs(&[name], BARS).await?.remove(name).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::detail::{JobPageQuery, show};
 use crate::api::job::launch::{LaunchKind, LaunchRequest, launch_job, parameters};
-use crate::dashboard::form::{Fields, Pairs};
+use crate::dashboard::form::{Fields, Pairs, RefusedForm};
 use crate::dashboard::part::{command, refusal_banner, unless_refused};
 use crate::dashboard::{PageContext, form};
 use crate::problem::Problem;
@@ -26,17 +26,11 @@ const MORE: &str = "more";
 /// The button that runs a new instance.
 const NEXT: &str = "next";
 
-#[derive(Debug)]
-pub(super) struct RefusedRun {
-    fields: Pairs,
-    problem: Problem,
-}
-
 pub(super) fn form(
     visit: &PageContext,
     name: &str,
     job: &Result<&Job, JobError>,
-    refused_run: Option<&RefusedRun>,
+    refused_run: Option<&RefusedForm>,
 ) -> Markup {
     let specs = job.as_ref().map_or(&[][..], |job| job.parameters());
     let refusal = match job {
@@ -125,7 +119,7 @@ pub(crate) async fn run(
     match launch(&visit, &name, &fields).await {
         Ok(id) => Ok(Redirect::to(&visit.state.path(&format!("/executions/{id}"))).into_response()),
         Err(problem) => {
-            let (status, refused) = (problem.status(), RefusedRun { fields, problem });
+            let (status, refused) = (problem.status(), RefusedForm { fields, problem });
             let page = show(&visit, &name, &JobPageQuery::default(), Some(&refused)).await?;
             Ok((status, page).into_response())
         }
@@ -134,12 +128,9 @@ pub(crate) async fn run(
 
 async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) -> Result<i64, Problem> {
     let parameters = form_parameters(fields, visit.state.launcher().jobs().get(name)?.parameters())?;
-    // The idempotency key covers what was typed, not the key itself or the form token.
-    let typed: Vec<&(String, String)> =
-        fields.iter().filter(|(name, _)| name != "form_token" && name != "key").collect();
     let answer = launch_job(LaunchRequest {
         caller: visit.caller(form::field(fields, "key")),
-        what: format!("form: run job {name} {typed:?}"),
+        what: format!("form: run job {name} {:?}", form::typed(fields)),
         kind: if form::field(fields, NEXT) == "yes" { LaunchKind::Next } else { LaunchKind::Launch },
         job: name.to_owned(),
         parameters,

@@ -1,6 +1,5 @@
 //! Pools on the overview: their state, the usage of the busiest one, and recent decisions.
 
-use crate::dashboard::part::number;
 use crate::dashboard::pool::address::Range;
 use crate::dashboard::pool::graph::{self, Past};
 use crate::dashboard::pool::list::{first_cells, name, no_pools};
@@ -15,14 +14,13 @@ use tidemill_store::{StoreError, Tx};
 /// Maximum number of pools, by name.
 pub(crate) const SHOWN: u32 = 50;
 
-pub(crate) const COLUMNS: &[&str] =
-    &["State", "Pool", "In use / limit", "#Capacity", "#Share", "#Holders", "#Waiting"];
+pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use", "#Capacity", "#Holders", "#Waiting"];
 
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "Decision"];
 
 pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
-    let rows = pools.iter().map(|pool| row(state, pool));
-    Region::rows("pools", Audience::On(&[Page::Overview]), COLUMNS, rows, &no_pools(), None)
+    let rows = pools.iter().map(|pool| Row::of(name(pool), &first_cells(state, pool)));
+    Region::rows("pools", Audience::On(&[Page::Overview]), COLUMNS, rows, &no_pools(state), None)
 }
 
 pub(crate) fn event_region(stories: &[PoolEventSummary], times: &Times) -> Region {
@@ -38,16 +36,6 @@ pub(crate) fn event_region(stories: &[PoolEventSummary], times: &Times) -> Regio
     };
     let (here, empty) = (Audience::On(&[Page::Overview]), html! { "No recent decisions." });
     Region::rows("pool-events", here, EVENT_COLUMNS, stories.iter().map(row), &empty, None)
-}
-
-fn row(state: &State, pool: &PoolLevel) -> Row {
-    let cells = html! {
-        (first_cells(state, pool))
-        td.number { (format!("{:.0} %", pool.level.percent())) }
-        td.number { (number(pool.active)) }
-        td.number { (number(pool.waiting)) }
-    };
-    Row::of(name(pool), &cells)
 }
 
 /// The pool with the highest share of units in use, then with the most waiting requests; the first of equals.

@@ -1,8 +1,10 @@
-//! The list of pools: the state of each, and a bar with its units in use.
+//! The list of pools: the state of each, a bar with its units in use, and the form for a new one.
 
+use super::create;
 use super::order::{self, PoolNotice};
 use crate::api::QueryString;
-use crate::dashboard::part::{Health, command, number, panel, state as state_word, table};
+use crate::dashboard::form::RefusedForm;
+use crate::dashboard::part::{Health, command, number, panel, plain_panel, state as state_word, table};
 use crate::dashboard::{
     Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Row, Section, Times,
 };
@@ -17,7 +19,7 @@ use tidemill_store::pool::PoolLevel;
 pub(crate) const SHOWN: u32 = 200;
 
 const COLUMNS: &[&str] =
-    &["State", "Pool", "In use / limit", "#Capacity", "#Waiting", "Oldest wait", "Policy", "Action"];
+    &["State", "Pool", "In use", "#Capacity", "#Holders", "#Waiting", "Oldest wait", "Policy", "Action"];
 
 /// What all rows need.
 #[derive(Clone, Copy, Debug)]
@@ -28,45 +30,59 @@ pub(crate) struct RowContext<'a> {
 }
 
 pub(crate) async fn page(visit: PageContext, QueryString(notice): QueryString<PoolNotice>) -> PageResult {
+    show(&visit, &notice, None).await
+}
+
+/// The page; `refused` is a new pool that was refused.
+pub(super) async fn show(
+    visit: &PageContext,
+    notice: &PoolNotice,
+    refused: Option<&RefusedForm>,
+) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pools = tx.pools().levels(SHOWN + 1).await?;
     let refusal = visit.refusal(Permission::Operate);
     let (times, buttons) = (visit.times(common.now), Buttons::unless(refusal.as_deref()));
     let body = region(&RowContext { state: &visit.state, times: &times, buttons }, &pools);
     let aside = html! {
+        a href="#create" { "New pool" }
         @if let Some(reason) = &refusal { span.soft { "You cannot pause or resume pools: " (reason) } }
     };
     let content = html! {
         h1 { "Pools" }
-        (order::done(&visit, &notice, pools.iter().map(|pool| &pool.settings), "/pools"))
-        (order::form(&visit, "/pools"))
+        (order::done(visit, notice, pools.iter().map(|pool| &pool.settings), "/pools"))
+        (order::form(visit, "/pools"))
         (panel("pools", "Pools", &aside, &html! {
             (table("Pools", COLUMNS, &body.markup()))
             p.body.soft {
-                "The bar shows units in use. At the command line: "
+                "The bar shows units in use; the percentage is of the limit. At the command line: "
                 (command("tidemill pool list")) " " (command("tidemill pool pause NAME --reason WHY"))
             }
         }))
+        (plain_panel("create", "New pool", &create::form(visit, refused)))
     };
-    Ok(Frame::new(&visit, &common, Section::Pools).live(Page::Pools(buttons)).render(&content))
+    Ok(Frame::new(visit, &common, Section::Pools).live(Page::Pools(buttons)).render(&content))
 }
 
 pub(crate) fn region(context: &RowContext<'_>, pools: &[PoolLevel]) -> Region {
     let rows = pools.iter().take(SHOWN as usize).map(|pool| Row::of(name(pool), &cells(context, pool)));
     let note =
         (pools.len() > SHOWN as usize).then(|| html! { "The first " (SHOWN) " pools by name are shown." });
-    Region::rows_at(&Page::Pools(context.buttons), "pools", COLUMNS, rows, &no_pools(), note)
+    Region::rows_at(&Page::Pools(context.buttons), "pools", COLUMNS, rows, &no_pools(context.state), note)
 }
 
-pub(crate) fn no_pools() -> Markup {
-    html! { "No pools yet. Create one: " (command("tidemill pool create NAME --max 40")) }
+pub(crate) fn no_pools(state: &State) -> Markup {
+    html! {
+        "No pools yet. Create one: " a href=(state.path("/pools#create")) { "New pool" } " or "
+        (command("tidemill pool create NAME --max 40"))
+    }
 }
 
 pub(crate) fn name(pool: &PoolLevel) -> String {
     format!("pool:{}", pool.settings.name)
 }
 
-/// The first cells of a row, here and on the overview: state, name, bar and capacity.
+/// The first cells of a row, here and on the overview: state, name, bar, capacity, holders and waiting requests.
 pub(crate) fn first_cells(state: &State, pool: &PoolLevel) -> Markup {
     let (level, settings) = (pool.level, &pool.settings);
     html! {
@@ -75,8 +91,13 @@ pub(crate) fn first_cells(state: &State, pool: &PoolLevel) -> Markup {
             a href=(state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
             @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
         }
-        td.still { (bar(level, None)) " " (number(level.usage)) " / " (number(level.limit)) }
+        td.still {
+            (bar(level, None)) " " (number(level.usage)) " of " (number(level.limit))
+            @if level.limit > 0 { (format!(" ({:.0} %)", level.percent_of_limit())) }
+        }
         td.number { (number(level.max_units.into())) }
+        td.number { (number(pool.active)) }
+        td.number { (number(pool.waiting)) }
     }
 }
 
@@ -84,7 +105,6 @@ fn cells(context: &RowContext<'_>, pool: &PoolLevel) -> Markup {
     let times = context.times;
     html! {
         (first_cells(context.state, pool))
-        td.number { (number(pool.waiting)) }
         td {
             (times.maybe_length((pool.waiting > 0).then(|| times.now().minus(pool.oldest_wait)), "none"))
         }

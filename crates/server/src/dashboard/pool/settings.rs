@@ -1,68 +1,52 @@
 //! The settings of a pool, and their change: the page shows the effect before it asks for confirmation.
 
 use super::address::{PoolPage, Range, Tab};
+use super::field::{self, CHANGEABLE, inputs};
 use crate::api::QueryString;
 use crate::api::pool::{define, find, named, object, unknown};
-use crate::dashboard::form::Fields;
-use crate::dashboard::part::{command, given, plural, unless_refused};
+use crate::dashboard::form::{self, Fields, Pairs, RefusedForm};
+use crate::dashboard::part::{command, given, plain_panel, plural, unless_refused};
 use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
-use crate::dashboard::{PageContext, PageResult, PageSnapshot, Section, form};
+use crate::dashboard::{Frame, PageContext, PageSnapshot, Section};
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use serde::Deserialize;
-use tidemill_api::pool::PoolSettings;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Reason;
 use tidemill_domain::duration;
-use tidemill_domain::pool::{Ledger, Policy, PoolName, Settings, State as TicketState, Ticket};
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
 pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
-    let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
-    let is_off = refusal.is_some();
     html! {
-        form.body method="get" action=(visit.state.path(&format!("/pools/{}/change", settings.name))) {
-            div.fields {
-                label {
-                    "Capacity (units)"
-                    input name="max_units" type="number" min="0" max=(u32::MAX) required value=(settings.max_units) disabled[is_off];
-                }
-                label {
-                    "Limit (% of the capacity)"
-                    input name="threshold_percent" type="number" min="1" max="100" required
-                        value=(settings.threshold_percent) disabled[is_off];
-                }
-                label {
-                    "Policy"
-                    select name="policy" disabled[is_off] {
-                        @for policy in Policy::ALL {
-                            option value=(policy) selected[policy == settings.policy] { (policy) }
-                        }
-                    }
-                }
-            }
-            div.row {
-                (unless_refused(refusal.as_deref(), "Change…", &html! { button { "Change…" } }))
-                span.soft { "You see the effect before you confirm." }
-            }
-        }
-        dl.body { (all(settings)) }
+        (change_form(visit, settings, None))
+        dl.body { (others(settings)) }
         p.body.soft {
             "At the command line: " (command(&format!("tidemill pool set {} --max UNITS", settings.name)))
         }
     }
 }
 
-fn all(settings: &Settings) -> Markup {
+fn change_form(visit: &PageContext, settings: &Settings, refused: Option<&RefusedForm>) -> Markup {
+    let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
+    html! {
+        form.body method="get" action=(visit.state.path(&format!("/pools/{}/change", settings.name))) {
+            (inputs(CHANGEABLE, refused, refusal.is_some(), |field| (field.value)(settings)))
+            div.row {
+                (unless_refused(refusal.as_deref(), "Change…", &html! { button { "Change…" } }))
+                span.soft { "You see the effect before you confirm." }
+            }
+        }
+    }
+}
+
+/// The settings that have no field.
+fn others(settings: &Settings) -> Markup {
     html! {
         dt { "Database type" } dd { (settings.db_type) }
-        dt { "Default units" } dd { (plural(settings.default_units.get(), "unit", "units")) }
-        dt { "Minimum units" } dd { (plural(settings.min_units.get(), "unit", "units")) }
-        dt { "Weight" } dd { (settings.weight) }
         dt { "Follows hints" } dd { @if settings.hint_effective { "yes" } @else { "no" } }
         dt { "Default degree" } dd { (settings.default_degree) }
         dt { "Parallel server sets" } dd { (settings.server_sets) }
@@ -74,58 +58,48 @@ fn all(settings: &Settings) -> Markup {
             }
         }
         dt { "Heartbeat timeout" } dd { (duration::show(settings.lease_for)) }
-        dt { "Maximum hold time" } dd { (duration::show(settings.max_hold)) }
         dt { "Claim timeout" } dd { (duration::show(settings.claim_for)) }
     }
 }
 
-/// A change of a pool. The fields after the policy come only with its confirmation.
-#[derive(Debug, Deserialize)]
-pub(crate) struct PoolChange {
-    max_units: u32,
-    threshold_percent: u8,
-    policy: String,
-    #[serde(default)]
-    before: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
-impl PoolChange {
-    fn apply(&self, settings: Settings) -> Result<Settings, Problem> {
-        let change = PoolSettings {
-            max_units: Some(self.max_units),
-            threshold_percent: Some(self.threshold_percent),
-            policy: Some(self.policy.clone()),
-            ..PoolSettings::default()
-        };
-        Ok(change.apply(settings)?)
-    }
+fn apply(fields: &[(String, String)], settings: Settings) -> Result<Settings, Problem> {
+    Ok(field::settings(fields)?.apply(settings)?)
 }
 
 /// Shows the effect of a change and asks for confirmation.
 pub(crate) async fn ask(
     visit: PageContext,
     Path(name): Path<String>,
-    QueryString(change): QueryString<PoolChange>,
-) -> PageResult {
-    question(&visit, &named(&name)?, &change, &html! {}).await
+    QueryString(fields): QueryString<Pairs>,
+) -> Result<Response, Problem> {
+    question(&visit, &named(&name)?, fields, &html! {}).await
 }
 
-async fn question(visit: &PageContext, name: &PoolName, change: &PoolChange, above: &Markup) -> PageResult {
+/// The question, or the form again if a field is wrong.
+async fn question(
+    visit: &PageContext,
+    name: &PoolName,
+    fields: Pairs,
+    above: &Markup,
+) -> Result<Response, Problem> {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
     let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
-    let after = change.apply(pool.settings.clone())?;
-    let lines = consequences(&pool, &after, never_granted(&ledger, &after), common.now);
     let (title, heading) = (format!("Change {name}"), html! { h1 { (name) } });
+    let after = match apply(&fields, pool.settings.clone()) {
+        Ok(after) => after,
+        Err(problem) => {
+            let (status, refused) = (problem.status(), RefusedForm { fields, problem });
+            let form = change_form(visit, &pool.settings, Some(&refused));
+            let content = html! { (heading) (plain_panel("change", "Settings", &form)) };
+            let page = Frame::new(visit, &common, Section::Pools).titled(&title).render(&content);
+            return Ok((status, page).into_response());
+        }
+    };
+    let lines = consequences(&pool, &after, never_granted(&ledger, &after), common.now);
     let sheet = sheet(visit, &pool, &lines, &after);
     let question = QuestionPage { section: Section::Pools, title, heading, sheet };
-    Ok(question.render(visit, &common, above))
+    Ok(question.render(visit, &common, above).into_response())
 }
 
 /// Number of waiting requests that the new limit can never serve.
@@ -142,15 +116,11 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
         .or_else(|| (before == after).then(|| "The pool already has these settings.".to_owned()));
     let hidden = html! {
         (form::hidden(&visit.principal))
-        @for (field, value) in [
-            ("max_units", after.max_units.to_string()),
-            ("threshold_percent", after.threshold_percent.to_string()),
-            ("policy", after.policy.to_string()),
-            ("before", fingerprint(before)),
-        ] {
-            input type="hidden" name=(field) value=(value);
-        }
+        @for field in CHANGEABLE { input type="hidden" name=(field.name) value=((field.value)(after)); }
+        input type="hidden" name="before" value=(fingerprint(before));
     };
+    let changed = CHANGEABLE.iter().filter(|field| (field.value)(before) != (field.value)(after));
+    let flags: String = changed.map(|field| format!(" {} {}", field.flag, (field.value)(after))).collect();
     Sheet {
         question: format!("Change {name}?"),
         consequence: html! { @if before != after { ul { @for line in lines { li { (line) } } } } },
@@ -161,33 +131,20 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Setti
         button: if refusal.is_some() { "Change".to_owned() } else { format!("Change {name}") },
         ends: false,
         refusal,
-        command: Some(format!(
-            "tidemill pool set {name} --max {} --threshold {} --policy {} --reason WHY",
-            after.max_units, after.threshold_percent, after.policy
-        )),
+        command: Some(format!("tidemill pool set {name}{flags} --reason WHY")),
     }
 }
 
 /// The settings in the question. A confirmation counts only while they are unchanged.
 fn fingerprint(settings: &Settings) -> String {
-    format!("{}/{}/{}", settings.max_units, settings.threshold_percent, settings.policy)
+    CHANGEABLE.iter().map(|field| (field.value)(settings)).collect::<Vec<_>>().join("/")
 }
 
 /// The effect of a change, as sentences.
 fn consequences(pool: &PoolRecord, after: &Settings, never_granted: usize, now: Timestamp) -> Vec<String> {
     let (before, usage) = (&pool.settings, pool.usage);
     let (old, new) = (before.limit_at(now), after.limit_at(now));
-    let mut lines = Vec::new();
-    if before.max_units != after.max_units {
-        lines.push(format!("Capacity {} → {} units.", before.max_units, after.max_units));
-    }
-    if before.threshold_percent != after.threshold_percent {
-        let (old, new) = (before.threshold_percent, after.threshold_percent);
-        lines.push(format!("Limit {old} % → {new} % of the capacity."));
-    }
-    if before.policy != after.policy {
-        lines.push(format!("Policy {} → {}, from the next decision on.", before.policy, after.policy));
-    }
+    let mut lines: Vec<String> = CHANGEABLE.iter().filter_map(|field| field.effect(before, after)).collect();
     let limit = if old == new { format!("The limit stays {new}") } else { format!("Limit {old} → {new}") };
     lines.push(match usage {
         usage if usage >= new => {
@@ -210,24 +167,22 @@ fn consequences(pool: &PoolRecord, after: &Settings, never_granted: usize, now: 
 pub(crate) async fn change(
     visit: PageContext,
     Path(name): Path<String>,
-    Fields(change): Fields<PoolChange>,
+    Fields(fields): Fields<Pairs>,
 ) -> Result<Response, Problem> {
-    form::check(&visit.principal, &change.form_token)?;
+    form::check(&visit.principal, form::field(&fields, "form_token"))?;
     let name = named(&name)?;
-    let reason = given(&change.reason);
-    let PoolChange { max_units, threshold_percent, policy, before, .. } = &change;
-    let what =
-        format!("form: change pool {name} {max_units} {threshold_percent} {policy} from {before} {reason:?}");
+    let (reason, before) = (given(form::field(&fields, "reason")), form::field(&fields, "before"));
+    let what = format!("form: change pool {name} {:?}", form::typed(&fields));
     let mut is_stale = false;
     let done = visit
-        .caller(&change.key)
+        .caller(form::field(&fields, "key"))
         .run(&object(&name), &what, async |tx| {
             let after = |settings: Settings| {
-                if fingerprint(&settings) != *before {
+                if fingerprint(&settings) != before {
                     is_stale = true;
                     return Err(Problem::bad_request("the pool was changed in the meantime", "try again"));
                 }
-                change.apply(settings)
+                apply(&fields, settings)
             };
             define::apply(tx, &name, &visit.principal.actor(), reason, after).await
         })
@@ -236,7 +191,7 @@ pub(crate) async fn change(
         let above = html! {
             p.banner.bad role="alert" { "The pool was changed in the meantime. This is the effect now." }
         };
-        let page = question(&visit, &name, &change, &above).await?;
+        let page = question(&visit, &name, fields, &above).await?;
         return Ok((StatusCode::CONFLICT, page).into_response());
     }
     done?;

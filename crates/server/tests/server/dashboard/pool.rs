@@ -1,5 +1,7 @@
 //! Pools: on the overview, in their list and on their pages; and what is done about them there.
 
+mod define;
+
 use super::{Browser, HOSTILE, between, has_button};
 use crate::App;
 use axum::http::{Method, StatusCode};
@@ -95,14 +97,14 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
     // The limit is 95 % of 20.
     let full = panel(&app).await;
     assert!(
-        full.contains("requests waiting ADW (4) 16 of 20 units in use, limit 19 16 / 19 20 80 % 2 1"),
+        full.contains("requests waiting ADW (4) 16 of 20 units in use, limit 19 16 of 19 (84 %) 20 2 1"),
         "{full}"
     );
     assert!(full.contains("ADW batch_421 downgraded: PARALLEL(16) → PARALLEL(8)"), "{full}");
     give_back(&app, "batch_1").await;
     let told = panel(&app).await;
     assert!(told.contains("ADW batch_398 waited 45s before acquire"), "{told}");
-    assert!(told.contains("open ADW (4) 16 of 20 units in use, limit 19 16 / 19 20"), "{told}");
+    assert!(told.contains("open ADW (4) 16 of 20 units in use, limit 19 16 of 19 (84 %) 20"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +124,7 @@ async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     );
     set(&app, &settings(10)).await;
     let over = panel(&app).await;
-    assert!(over.contains("over by 7 ADW (4) 16 of 10 units in use, limit 9 16 / 9 10 160 %"), "{over}");
+    assert!(over.contains("over by 7 ADW (4) 16 of 10 units in use, limit 9 16 of 9 (178 %) 10 1"), "{over}");
 }
 
 /// The words of a part of a page, without its tags.
@@ -176,10 +178,12 @@ pub(super) fn asked(page: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
+async fn the_list_has_what_is_in_use_and_beside_it_who_holds_and_who_waits() {
     let app = App::open().await;
     assert!(
-        panel_of(&app, "/pools", "pools").await.contains("No pools yet. Create one: tidemill pool create")
+        panel_of(&app, "/pools", "pools")
+            .await
+            .contains("No pools yet. Create one: New pool or tidemill pool")
     );
     crowded(&app).await;
 
@@ -188,7 +192,7 @@ async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
 
     assert!(
         list.contains(
-            "requests waiting ADW (4) 16 of 20 units in use, limit 19 16 / 19 20 1 45 s halving Pause"
+            "requests waiting ADW (4) 16 of 20 units in use, limit 19 16 of 19 (84 %) 20 2 1 45 s halving Pause"
         ),
         "{list}"
     );
@@ -249,7 +253,7 @@ async fn who_may_only_look_sees_why_nothing_can_be_done() {
     for path in ["/pools", "/pools/ADW", "/pools/ADW?tab=queue", "/pools/ADW?tab=settings"] {
         let page = viewer.get(path).await.text;
         assert!(page.contains("The role viewer may not operate."), "{path}");
-        for word in ["Pause", "Release…", "Cancel…", "Change…"] {
+        for word in ["Pause", "Release…", "Cancel…", "Change…", "Create pool"] {
             assert!(!has_button(&page, word), "{path}: {word}");
         }
         assert!(!page.contains("data-ask"), "{path}");
@@ -379,52 +383,6 @@ async fn the_history_is_read_page_by_page() {
     assert!(second.contains("Newest") && !second.contains(">Older<"));
     let odd = get(&app, "/pools/ADW?tab=history&before=x").await;
     assert_eq!(rows(&odd), 50, "what is not understood is as if it were not there");
-}
-
-#[tokio::test]
-async fn a_change_tells_what_it_comes_to_before_it_is_made() {
-    let app = App::closed().await;
-    crowded(&app).await;
-    let operator = Browser::log_in(&app, Role::Operator).await;
-    let tab = operator.get("/pools/ADW?tab=settings").await.text;
-    assert!(tab.contains("name=\"max_units\" type=\"number\"") && tab.contains("value=\"20\""));
-
-    let question =
-        operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=fifo").await.text;
-    let told = words(&question);
-    assert!(told.contains("Capacity 20 → 10 units. Limit 95 % → 100 % of the capacity."), "{told}");
-    assert!(
-        told.contains("Limit 19 → 10: 16 in use; nothing is killed; no grants until in use &lt; 10."),
-        "{told}"
-    );
-    let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
-    assert!(
-        told.contains("1 waiting request needs more than the new limit and will leave the queue."),
-        "{told}"
-    );
-    let form = format!(
-        "max_units=10&threshold_percent=100&policy=halving&before={before}&reason=smaller+host&key=x"
-    );
-
-    set(&app, &settings(21)).await;
-    let stale = operator.submit("/pools", "/pools/ADW/change", &form).await;
-    assert_eq!(stale.status, StatusCode::CONFLICT);
-    assert!(
-        stale.text.contains("was changed in the meantime") && words(&stale.text).contains("Capacity 21 → 10")
-    );
-    set(&app, &settings(20)).await;
-    let done = operator.submit("/pools", "/pools/ADW/change", &form.replace("key=x", "key=y")).await;
-    assert_eq!(done.header("location"), "/pools/ADW?tab=settings&range=24h", "{done:?}");
-    assert_eq!(usage(&app).await, (16, 1), "nothing was taken away");
-    let list = words(&operator.get("/pools").await.text);
-    assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, limit 10 16 / 10 10 1"), "{list}");
-    assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
-
-    let same = operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=halving").await.text;
-    assert!(same.contains("The pool already has these settings."));
-    let bad = operator.get("/pools/ADW/change?max_units=10&threshold_percent=0&policy=fifo").await;
-    assert_eq!(bad.status, StatusCode::BAD_REQUEST);
-    assert_eq!(operator.get("/pools/NONE").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Pools in a real browser: they change on open pages, and can be paused and released there.
 
 use super::has_row;
+use super::look::{faults, faults_at};
 use super::scene::{SOON, Scene, instant};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -92,7 +93,7 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
         ask(&store, "ERP", "batch_7", 320, 320).await;
     });
     page.wait_until(SOON, |page| {
-        has_row(page, POOLS, &["requests waiting", "ADW", "950 / 950", "1,000", "95 %"])
+        has_row(page, POOLS, &["requests waiting", "ADW", "950 of 950 (100 %)", "1,000"])
     })
     .unwrap();
     page.wait_until(SOON, |page| has_row(page, POOLS, &["paused", "archive"])).unwrap();
@@ -107,7 +108,7 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
     });
 
     page.wait_until(SOON, |page| has_row(page, EVENTS, &["batch_398 waited 45s before acquire"])).unwrap();
-    page.wait_until(SOON, |page| has_row(page, POOLS, &["open", "ADW", "920 / 950"])).unwrap();
+    page.wait_until(SOON, |page| has_row(page, POOLS, &["open", "ADW", "920 of 950 (97 %)"])).unwrap();
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
     runtime.block_on(store.close());
 }
@@ -163,8 +164,10 @@ fn a_pool_is_paused_with_one_click_and_the_click_is_undone() {
     let page = scene.visit("/pools");
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     // By now every row came by the stream, and its button still works.
-    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests waiting", "ADW", "32 / 38"]))
-        .unwrap();
+    page.wait_until(SOON, |page| {
+        has_row(page, "#pools tbody tr", &["requests waiting", "ADW", "32 of 38 (84 %)"])
+    })
+    .unwrap();
 
     page.click("button[aria-label='Pause ADW']").unwrap();
     page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["paused", "ADW", "Resume"])).unwrap();
@@ -234,13 +237,55 @@ fn a_pool_can_be_used_without_javascript() {
 
     scene.visit("/pools/ADW?tab=settings");
     page.fill("#tab [name=max_units]", "20").unwrap();
+    page.fill("#tab [name=min_units]", "4").unwrap();
+    page.click("#tab [name=policy][value=fifo]").unwrap();
     page.click("#tab form button").unwrap();
     page.wait_until(SOON, |page| {
         Ok(page.text("main")?.contains("nothing is killed; no grants until in use < 19"))
     })
     .unwrap();
+    assert!(page.text("main").unwrap().contains("Minimum 2 → 4 units"));
     page.fill("[name=reason]", "smaller host").unwrap();
     page.click("button.do").unwrap();
     page.wait_until(SOON, |page| Ok(page.text("#now")?.contains("over by 13"))).unwrap();
     runtime.block_on(store.close());
+}
+
+/// Creates a pool by the form of the list, once with a name that is taken.
+fn create_on_the_page(scene: &Scene) {
+    let (runtime, store) = crowded(scene);
+    let page = scene.visit("/pools");
+    page.fill("#create [name=name]", "ADW").unwrap();
+    page.fill("#create [name=max_units]", "60").unwrap();
+    page.fill("#create [name=min_units]", "4").unwrap();
+    page.click("#create [name=policy][value=fifo]").unwrap();
+    page.click("#create button.do").unwrap();
+    page.wait_until(SOON, |page| page.exists("#create [name=name][aria-invalid=true]")).unwrap();
+    assert!(page.text("#create .fault").unwrap().contains("There is already a pool ADW."));
+    assert_eq!(faults(page), Vec::<String>::new());
+    assert_eq!(faults_at(page, 320), Vec::<String>::new());
+
+    page.fill("#create [name=name]", "warehouse").unwrap();
+    page.click("#create button.do").unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("h1")?.contains("warehouse"))).unwrap();
+
+    assert_eq!(scene.path(), "/pools/warehouse");
+    assert!(page.text("#now").unwrap().contains("0 of 57 units in use"));
+    assert!(page.text("#usage").unwrap().contains("No data"));
+    scene.visit("/pools/warehouse?tab=settings");
+    assert!(page.exists("#tab [name=min_units][value='4']").unwrap(), "what was typed first is kept");
+    assert!(page.exists("#tab [name=policy][value=fifo]:checked").unwrap());
+    runtime.block_on(store.close());
+}
+
+#[test]
+fn a_pool_is_created_on_the_page() {
+    let Some(scene) = Scene::usual() else { return };
+    create_on_the_page(&scene);
+}
+
+#[test]
+fn a_pool_is_created_on_the_page_without_javascript() {
+    let Some(scene) = Scene::without_javascript() else { return };
+    create_on_the_page(&scene);
 }
