@@ -9,10 +9,11 @@ use std::num::NonZeroU32;
 use tidemill_domain::duration;
 use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
+use tidemill_domain::pool::demand::{Demand, LaterDemand};
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::queue_positions;
 use tidemill_domain::pool::settings::Pause;
-use tidemill_domain::pool::{Holder, Ledger, Reason, Ticket};
+use tidemill_domain::pool::{Holder, Ledger, PoolName, Reason, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{PoolEventSummary, PoolRecord, TicketRecord};
 
@@ -210,6 +211,46 @@ shapes! {
         cancelled_waiting: bool = released.cancelled_waiting,
         /// Units of the pool that are still in use.
         in_use: u64 = released.level.usage,
+    }
+
+    /// How many units a pool needs, for autoscalers. It may be more than the pool has.
+    pub struct PoolDemand from (pool, demand): (&PoolName, Demand) {
+        pool: String = pool.to_string(),
+        /// Units in use, and units that waiting requests want.
+        now: u64 = demand.now,
+        /// Units that are expected to be needed in 5 minutes.
+        in_5_min: PoolLaterDemand = demand.in_5_min.into(),
+        /// Units that are expected to be needed in 15 minutes.
+        in_15_min: PoolLaterDemand = demand.in_15_min.into(),
+    }
+
+    /// An expected number of units.
+    pub struct PoolLaterDemand from demand: LaterDemand {
+        /// In half of all cases it is at most this.
+        p50: u64 = demand.p50,
+        /// In nine of ten cases it is at most this.
+        p90: u64 = demand.p90,
+    }
+
+    /// The demand of a pool with the names of an external scaler of KEDA.
+    pub struct KedaMetric from (pool, demand, target_size): (&PoolName, Demand, u32) {
+        #[serde(rename = "metricName")]
+        metric_name: String = format!("tidemill-{pool}"),
+        /// Units that are expected to be needed in 15 minutes, in nine of ten cases.
+        #[serde(rename = "metricValue")]
+        metric_value: u64 = demand.in_15_min.p90,
+        /// Units that one replica provides.
+        #[serde(rename = "targetSize")]
+        target_size: u32 = target_size,
+        /// False if no unit is needed now or expected to be needed.
+        #[serde(rename = "isActive")]
+        is_active: bool = demand.now.max(demand.in_15_min.p90) > 0,
+    }
+
+    /// Parameters of a scaler of KEDA.
+    pub struct KedaQuery in query {
+        /// Units that one replica provides, from 1. Default 1.
+        target_size: Option<u32>,
     }
 
     /// The holder of units: a run, or a task of a run.

@@ -2,11 +2,13 @@
 
 pub mod command;
 pub mod decide;
+pub mod demand;
 pub mod estimate;
 pub mod event;
 pub mod event_summary;
 pub mod holder;
 pub mod ledger;
+pub mod on_demand;
 pub mod pass;
 pub mod reason;
 pub mod replay;

@@ -7,16 +7,21 @@ pub mod hold;
 pub mod pools;
 
 pub mod keeper;
+pub mod on_demand;
 pub mod probe;
 
 mod decider;
+mod program;
 
+mod demand;
 pub mod emf;
 pub mod gauge;
 pub mod metering;
 
 pub use hold::Hold;
 pub use metering::Sums;
+pub use on_demand::OnDemand;
 pub(crate) use pools::PoolsOnDemand;
 pub use pools::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 pub use probe::{Probe, ProbeError};
+pub use program::ProgramError;

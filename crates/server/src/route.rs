@@ -168,6 +168,8 @@ api_routes! {
     get("/api/v1/pools/{name}/holders", VIEW, pool::holders),
     get("/api/v1/pools/{name}/queue", VIEW, pool::queue),
     get("/api/v1/pools/{name}/events", VIEW, pool::events),
+    get("/api/v1/pools/{name}/demand", VIEW, pool::demand),
+    get("/api/v1/pools/{name}/demand/keda", VIEW, pool::keda),
     post(REQUESTS, REQUEST, pool::request::create),
     get("/api/v1/requests/{id}", REQUEST, pool::request::show),
     delete("/api/v1/requests/{id}", REQUEST, pool::request::cancel),

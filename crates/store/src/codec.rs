@@ -148,6 +148,13 @@ impl PgHasArrayType for DbTime {
     }
 }
 
+/// In a list, as SQLite stores it.
+impl serde::Serialize for DbTime {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0.as_micros())
+    }
+}
+
 /// A transaction id: `xid8` in PostgreSQL, an unsigned 64-bit number; a plain number in SQLite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbXid(pub(crate) u64);

@@ -32,8 +32,8 @@ macro_rules! migrations {
     };
 }
 
-const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events");
-const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events");
+const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand");
+const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand");
 
 pub fn known(dialect: Dialect) -> &'static [Migration] {
     match dialect {

@@ -2,12 +2,14 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (kept between two passes), [`define`] (create,
 //! change, remove, release), [`list`], [`event_summary`] and [`decision`] (views),
-//! [`meter`] (metrics), [`audit`] (replays the log), [`history`] (retention), [`view`] (the document's tables).
+//! [`meter`] (metrics), [`demand`] (for autoscalers), [`audit`] (replays the log), [`history`] (retention), [`view`] (the
+//! document's tables).
 
 pub mod audit;
 pub mod cache;
 pub mod decision;
 pub mod define;
+pub mod demand;
 pub mod event_summary;
 pub mod history;
 pub mod list;

@@ -72,15 +72,16 @@ pub(crate) async fn run_emf(pools: Pools) {
 }
 
 pub(crate) async fn print_emf(pools: &Pools) {
-    let levels = match gauge::levels(pools.store()).await {
+    let levels = match gauge::levels(pools).await {
         Ok(levels) => levels,
         // What was counted is kept for the next time.
         Err(error) => return tracing::warn!(%error, "the metrics of pools were not printed; will try again"),
     };
     let (now, mut sums) = (SystemClock::new().now(), pools.take_sums());
     let mut text = String::new();
-    for seen in levels {
-        text.push_str(&emf::line(now, &seen, &sums.remove(&seen.settings.name).unwrap_or_default()));
+    for (seen, demand) in levels {
+        let since = sums.remove(&seen.settings.name).unwrap_or_default();
+        text.push_str(&emf::line(now, &seen, &since, &demand));
         text.push('\n');
     }
     let mut output = std::io::stdout().lock();

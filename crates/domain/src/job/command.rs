@@ -32,13 +32,17 @@ pub const UNITS_VARIABLE: &str = "TIDEMILL_UNITS";
 /// The id of the lease. With several pools as [`UNITS_VARIABLE`].
 pub const LEASE_VARIABLE: &str = "TIDEMILL_LEASE";
 
+/// The pool whose demand has changed, and whether it grew: for the command `on_demand` of a pool.
+pub const POOL_VARIABLE: &str = "TIDEMILL_POOL";
+pub const DIRECTION_VARIABLE: &str = "TIDEMILL_DIRECTION";
+
 /// Whether a variable passes a value to a command, so that it is no setting: the command may be Tidemill itself.
 pub fn is_step_variable(variable: &str) -> bool {
     let is_or_of_pool = |name: &&str| {
         variable.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     };
     STEP_VARIABLES.contains(&variable)
-        || [PARALLELISM_VARIABLE, HINT_VARIABLE].contains(&variable)
+        || [PARALLELISM_VARIABLE, HINT_VARIABLE, POOL_VARIABLE, DIRECTION_VARIABLE].contains(&variable)
         || [UNITS_VARIABLE, LEASE_VARIABLE].iter().any(is_or_of_pool)
         || variable.starts_with(PARAMETER_PREFIX)
 }

@@ -126,7 +126,7 @@ fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], perce
 }
 
 /// How long a run still takes. An overdue one is assumed to need another quarter of its time so far.
-fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
+pub(super) fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     let elapsed = now.since(since);
     match expected.checked_sub(elapsed) {
         Some(left) => left.max(OVERDUE),

@@ -59,11 +59,7 @@ impl Runs {
 
     /// Few runs are not taken for all that can happen.
     fn quantile(&self, percent: u8) -> Option<Duration> {
-        let last = self.sorted.len().checked_sub(1)?;
-        let at = |percent: u8| {
-            let index = (self.sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
-            self.sorted.get(index.min(last)).map(|seconds| Duration::from_secs(u64::from(*seconds)))
-        };
+        let at = |percent| quantile(&self.sorted, percent).map(|seconds| Duration::from_secs(seconds.into()));
         let seen = at(percent)?;
         match self.sorted.len() < FEW_RUNS {
             true => Some(seen.max(widened(at(50)?, percent))),
@@ -74,6 +70,12 @@ impl Runs {
     fn median(&self) -> Option<f64> {
         self.quantile(50).map(|median| median.as_secs_f64())
     }
+}
+
+/// The nearest rank; none of an empty list.
+pub(super) fn quantile<T: Copy>(sorted: &[T], percent: u8) -> Option<T> {
+    let index = (sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
+    sorted.get(index).or(sorted.last()).copied()
 }
 
 /// A quantile around a median when nothing else is known: nine of ten runs take at most twice as long.
@@ -109,6 +111,11 @@ impl RunTimes {
     pub fn count(&self, dag_id: &str, table: &str) -> usize {
         let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
         work.map_or(0, |work| work.values().map(|(_, _, runs)| runs.came.len()).sum())
+    }
+
+    /// A quantile of the pool's last run times, of any kind.
+    pub fn of_pool(&self, percent: u8) -> Option<Duration> {
+        self.all.quantile(percent)
     }
 
     /// So many percent of such runs take at most this long. Without any history of this kind it follows from the same

@@ -4,6 +4,7 @@
 
 use super::Sums;
 use serde_json::{Map, Value, json};
+use tidemill_domain::pool::demand::Demand;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolLevel;
 
@@ -17,8 +18,9 @@ pub const UTILIZATION: &str = "ConnectionUtilization";
 pub const AVERAGE_WAIT: &str = "AvgWaitTime";
 pub const TIMEOUTS: &str = "AcquireTimeout";
 
-/// The current level of a pool, and its requests since the last line. Without waits there is no average.
-pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums) -> String {
+/// The current level of a pool, its requests since the last line, and its demand, which is no metric of the agent. Without
+/// waits there is no average.
+pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums, demand: &Demand) -> String {
     let settings = &seen.settings;
     let mut metrics = vec![
         ("ConnectionUsage", "Count", json!(seen.level.usage)),
@@ -29,6 +31,11 @@ pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums) -> String {
         ("AcquireWaited", "Count", json!(since.waited)),
         (TIMEOUTS, "Count", json!(since.timeouts)),
         ("QueueLength", "Count", json!(seen.waiting)),
+        ("UnitsWantedNow", "Count", json!(demand.now)),
+        ("UnitsWantedIn5MinP50", "Count", json!(demand.in_5_min.p50)),
+        ("UnitsWantedIn5MinP90", "Count", json!(demand.in_5_min.p90)),
+        ("UnitsWantedIn15MinP50", "Count", json!(demand.in_15_min.p50)),
+        ("UnitsWantedIn15MinP90", "Count", json!(demand.in_15_min.p90)),
     ];
     metrics.extend(since.average_wait().map(|wait| (AVERAGE_WAIT, "Seconds", json!(wait.as_secs_f64()))));
     let definitions: Vec<Value> =
@@ -54,6 +61,7 @@ mod tests {
     use std::time::Duration;
     use tidemill_domain::pool::Settings;
     use tidemill_domain::pool::command::Level;
+    use tidemill_domain::pool::demand::LaterDemand;
 
     fn seen() -> PoolLevel {
         let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
@@ -73,13 +81,18 @@ mod tests {
         Sums { requests: 9, allowed: 4, downgraded: 2, waited: 2, timeouts: 1, wait }
     }
 
+    fn demand() -> Demand {
+        let later = |p50, p90| LaterDemand { p50, p90 };
+        Demand { now: 740, in_5_min: later(600, 800), in_15_min: later(500, 900) }
+    }
+
     fn parsed(line: &str) -> Value {
         serde_json::from_str(line).unwrap()
     }
 
     #[test]
-    fn a_line_has_the_nine_metrics_of_the_document() {
-        let line = line("2026-11-15T02:30:15.123456Z".parse().unwrap(), &seen(), &sums());
+    fn a_line_has_the_nine_metrics_of_the_document_and_the_demand() {
+        let line = line("2026-11-15T02:30:15.123456Z".parse().unwrap(), &seen(), &sums(), &demand());
 
         assert!(!line.contains('\n'));
         assert_eq!(
@@ -99,6 +112,11 @@ mod tests {
                             { "Name": "AcquireWaited", "Unit": "Count" },
                             { "Name": "AcquireTimeout", "Unit": "Count" },
                             { "Name": "QueueLength", "Unit": "Count" },
+                            { "Name": "UnitsWantedNow", "Unit": "Count" },
+                            { "Name": "UnitsWantedIn5MinP50", "Unit": "Count" },
+                            { "Name": "UnitsWantedIn5MinP90", "Unit": "Count" },
+                            { "Name": "UnitsWantedIn15MinP50", "Unit": "Count" },
+                            { "Name": "UnitsWantedIn15MinP90", "Unit": "Count" },
                             { "Name": "AvgWaitTime", "Unit": "Seconds" },
                         ],
                     }],
@@ -113,6 +131,11 @@ mod tests {
                 "AcquireWaited": 2,
                 "AcquireTimeout": 1,
                 "QueueLength": 3,
+                "UnitsWantedNow": 740,
+                "UnitsWantedIn5MinP50": 600,
+                "UnitsWantedIn5MinP90": 800,
+                "UnitsWantedIn15MinP50": 500,
+                "UnitsWantedIn15MinP90": 900,
                 "AvgWaitTime": 45.0,
             })
         );
@@ -121,8 +144,8 @@ mod tests {
     /// What the specification requires of every line.
     #[test]
     fn every_metric_and_dimension_that_is_named_is_there_and_within_the_limits() {
-        for (seen, sums) in [(seen(), sums()), (seen(), Sums::default())] {
-            let root = parsed(&line(Timestamp::EPOCH, &seen, &sums));
+        for sums in [sums(), Sums::default()] {
+            let root = parsed(&line(Timestamp::EPOCH, &seen(), &sums, &demand()));
             let directive = &root["_aws"]["CloudWatchMetrics"][0];
             let names: BTreeSet<&str> = directive["Metrics"]
                 .as_array()
@@ -143,7 +166,7 @@ mod tests {
 
     #[test]
     fn without_anybody_that_waited_no_average_is_told() {
-        let root = parsed(&line(Timestamp::EPOCH, &seen(), &Sums::default()));
+        let root = parsed(&line(Timestamp::EPOCH, &seen(), &Sums::default(), &demand()));
 
         assert!(root.get("AvgWaitTime").is_none());
         assert_eq!(root["AcquireRequests"], 0);
@@ -154,6 +177,6 @@ mod tests {
         let mut seen = seen();
         seen.settings.external_id = None;
 
-        assert_eq!(parsed(&line(Timestamp::EPOCH, &seen, &sums()))["src_db_id"], "ADW");
+        assert_eq!(parsed(&line(Timestamp::EPOCH, &seen, &sums(), &demand()))["src_db_id"], "ADW");
     }
 }

@@ -1,6 +1,7 @@
 //! The handle to acquire and release units.
 
 use super::decider;
+use super::demand::DemandCache;
 use crate::pool::decider::{Call, Watch};
 use crate::pool::metering::{Meter, Sums};
 use crate::{SystemClock, SystemIds, locked};
@@ -33,7 +34,8 @@ pub struct Pools {
     store: Store,
     directory: Arc<Directory>,
     meter: Arc<Meter>,
-    clock: SystemClock,
+    pub(super) demand_cache: Arc<tokio::sync::Mutex<DemandCache>>,
+    pub(super) clock: SystemClock,
 }
 
 /// Pools by external id.
@@ -62,7 +64,8 @@ impl Pools {
         let meter = Arc::new(Meter::default());
         let (known, counted) = (Arc::clone(&directory), Arc::clone(&meter));
         tokio::spawn(decider::run(store.clone(), options, arriving, known, counted));
-        Self { calls, store, directory, meter, clock: SystemClock::default() }
+        let (demand_cache, clock) = (Arc::default(), SystemClock::default());
+        Self { calls, store, directory, meter, demand_cache, clock }
     }
 
     pub fn store(&self) -> &Store {

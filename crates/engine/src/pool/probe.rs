@@ -4,25 +4,19 @@
 //! The program gets the suspect leases as JSON on standard input, and writes the number of sessions of each to standard
 //! output. Leases that it leaves out do not change; nor does any if it fails.
 
+use super::program::{self, ProgramError};
 use super::{PoolError, Pools};
-use crate::job::command::Group;
-use crate::{Leader, Process, Service, environment};
+use crate::{Leader, Process, Service};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io;
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::{PoolName, State, command};
 use tidemill_store::pool::TicketRecord;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 const SUSPECTS_MOST: u32 = 10_000;
-
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A program that counts the sessions of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,14 +32,8 @@ pub struct Probe {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    #[error("the program could not be run")]
-    NotRun(#[from] io::Error),
-    #[error("it did not answer within {0:?} and was ended")]
-    TimedOut(Duration),
-    #[error("it ended with {0}")]
-    Failed(ExitStatus),
-    #[error("it answered more than {ANSWER_BYTES_MAX} bytes")]
-    TooMuch,
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("its answer is not a JSON object of numbers by lease id")]
     NotUnderstood(#[source] serde_json::Error),
     #[error(transparent)]
@@ -85,7 +73,8 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
     if suspects.is_empty() {
         return Ok(0);
     }
-    let answer = ask(probe, &question(&probe.pool, &suspects)).await?;
+    let question = question(&probe.pool, &suspects).to_string();
+    let answer = program::run(&probe.command, &[], Some(&question), probe.timeout).await?;
     let sessions: BTreeMap<String, u32> =
         serde_json::from_slice(&answer).map_err(ProbeError::NotUnderstood)?;
     let mut told = 0;
@@ -117,46 +106,4 @@ fn question(pool: &PoolName, suspects: &[TicketRecord]) -> Value {
         })
     };
     json!({ "pool": pool.as_str(), "leases": suspects.iter().map(lease).collect::<Vec<_>>() })
-}
-
-/// Returns the output, if the program succeeded in time.
-async fn ask(probe: &Probe, question: &Value) -> Result<Vec<u8>, ProbeError> {
-    let (program, arguments) =
-        probe.command.split_first().ok_or_else(|| io::Error::other("no program was named"))?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(environment::passed_on())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let group = Group::form().await?;
-    let child = group.spawn(command)?;
-    let answered = tokio::time::timeout(probe.timeout, talk(child, question)).await;
-    // Also ends everything that it has started.
-    group.disband().await;
-    answered.map_err(|_| ProbeError::TimedOut(probe.timeout))?
-}
-
-async fn talk(mut child: Child, question: &Value) -> Result<Vec<u8>, ProbeError> {
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let text = question.to_string();
-    let asking = async {
-        if let Some(mut stdin) = stdin {
-            // The program need not read it.
-            let _unread = stdin.write_all(text.as_bytes()).await;
-        }
-    };
-    let answering = async {
-        let mut answer = Vec::new();
-        if let Some(stdout) = stdout {
-            stdout.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer).await?;
-        }
-        if answer.len() as u64 > ANSWER_BYTES_MAX { Err(ProbeError::TooMuch) } else { Ok(answer) }
-    };
-    let ((), answer) = tokio::join!(asking, answering);
-    let answer = answer?;
-    let status = child.wait().await?;
-    if status.success() { Ok(answer) } else { Err(ProbeError::Failed(status)) }
 }

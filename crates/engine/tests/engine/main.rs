@@ -8,6 +8,7 @@ mod job;
 mod keeper;
 mod lease;
 mod metering;
+mod on_demand;
 mod outage;
 mod outbox;
 mod pool;

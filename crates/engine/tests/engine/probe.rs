@@ -11,7 +11,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::command::{Answer, Command};
 use tidemill_domain::pool::{Holder, PoolName, Settings, State, TicketId};
 use tidemill_engine::pool::probe::{Probe, ProbeError, probe_once};
-use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
+use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools, ProgramError};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
 struct Stand {
@@ -106,15 +106,15 @@ async fn a_probe_that_fails_changes_nothing() {
     let answer = format!("{{{}}}", all.trim_end_matches(','));
 
     let failed = stand.probe(&stand.script(&format!("echo '{answer}'; exit 3"))).await;
-    assert!(matches!(failed, Err(ProbeError::Failed(_))), "{failed:?}");
+    assert!(matches!(failed, Err(ProbeError::Program(ProgramError::Failed(_)))), "{failed:?}");
     let odd = stand.probe(&stand.script("echo no sessions")).await;
     assert!(matches!(odd, Err(ProbeError::NotUnderstood(_))), "{odd:?}");
     let negative = stand.probe(&stand.script(&format!("echo '{}'", answer.replace("0,", "-1,")))).await;
     assert!(matches!(negative, Err(ProbeError::NotUnderstood(_))), "{negative:?}");
     let long = stand.probe(&stand.script("head -c 2000000 /dev/zero")).await;
-    assert!(matches!(long, Err(ProbeError::TooMuch)), "{long:?}");
+    assert!(matches!(long, Err(ProbeError::Program(ProgramError::TooMuch))), "{long:?}");
     let missing = stand.probe(&stand.folder.path().join("nowhere")).await;
-    assert!(matches!(missing, Err(ProbeError::NotRun(_))), "{missing:?}");
+    assert!(matches!(missing, Err(ProbeError::Program(ProgramError::NotRun(_)))), "{missing:?}");
 
     assert_eq!(stand.states().await, [State::Suspect; 3]);
 }
@@ -129,7 +129,7 @@ async fn a_probe_that_takes_too_long_ends_with_all_that_it_has_started() {
 
     let late = probe_once(&stand.pools, &Probe { pool: adw(), command, every, timeout }).await;
 
-    assert!(matches!(late, Err(ProbeError::TimedOut(_))), "{late:?}");
+    assert!(matches!(late, Err(ProbeError::Program(ProgramError::TimedOut(_)))), "{late:?}");
     gone(std::fs::read_to_string(started).unwrap().trim().parse().unwrap()).await;
     assert_eq!(stand.states().await, [State::Suspect; 3]);
 }

@@ -14,15 +14,18 @@ use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, State as Given};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use std::time::Duration;
-use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
+use tidemill_api::pool::{
+    KedaMetric, KedaQuery, Pool, PoolDemand, PoolEvent, PoolLease, PoolPlace, PoolRefusal,
+};
 use tidemill_api::{Limit, Page};
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Answer, Call, RequestKey};
+use tidemill_domain::pool::demand::Demand;
 use tidemill_domain::pool::{PoolName, State as TicketState};
 use tidemill_engine::pool::AcquireRequest;
 use tidemill_store::pool::PoolRecord;
@@ -80,6 +83,39 @@ pub(crate) async fn events(
     find(&mut tx, &name).await?;
     let stories = tx.pools().events(Some(&name), limit).await?;
     Ok(Json(Page::whole(&stories)))
+}
+
+/// Shows how many units a pool needs now, in 5 and in 15 minutes.
+#[utoipa::path(get, path = "/api/v1/pools/{name}/demand", operation_id = "get_pool_demand", params(("name" = String, Path, description = "Name of the pool")), responses((status = 200, body = PoolDemand)))]
+pub(crate) async fn demand(
+    Path(name): Path<String>,
+    Given(state): Given<State>,
+) -> Result<Json<PoolDemand>, Problem> {
+    let name = named(&name)?;
+    Ok(Json(PoolDemand::from((&name, demand_of(&state, &name).await?))))
+}
+
+/// Shows the same as a metric for KEDA.
+#[utoipa::path(get, path = "/api/v1/pools/{name}/demand/keda", operation_id = "get_pool_demand_for_keda", params(("name" = String, Path, description = "Name of the pool"), KedaQuery), responses((status = 200, body = KedaMetric)))]
+pub(crate) async fn keda(
+    Path(name): Path<String>,
+    QueryString(query): QueryString<KedaQuery>,
+    Given(state): Given<State>,
+) -> Result<Json<KedaMetric>, Problem> {
+    let name = named(&name)?;
+    match query.target_size.unwrap_or(1) {
+        0 => {
+            Err(Problem::bad_request("target_size is 0", "use the number of units that one replica provides"))
+        }
+        size => Ok(Json(KedaMetric::from((&name, demand_of(&state, &name).await?, size)))),
+    }
+}
+
+async fn demand_of(state: &State, name: &PoolName) -> Result<Demand, Problem> {
+    match state.pools().demand(name).await? {
+        Some(demand) => Ok(demand),
+        None => Err(no_such_pool(&mut state.read().await?, name.as_str()).await?.into()),
+    }
 }
 
 pub(crate) async fn find(tx: &mut Tx, name: &PoolName) -> Result<PoolRecord, Problem> {

@@ -94,7 +94,7 @@ impl Pools<'_> {
 
 /// Counters of the row that differ from the tickets.
 fn miscounted(row: &PoolRecord, ledger: &Ledger) -> Vec<Difference> {
-    let counted = SavedPool::new(ledger);
+    let counted = SavedPool::new(ledger, &[]);
     [
         ("active", row.active, counted.active),
         ("waiting", row.waiting, counted.waiting),

@@ -11,14 +11,15 @@ use crate::statement::{serialised, statements};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tidemill_domain::pool::demand::PAST_DAYS;
 use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::usage::{UsageStep, step_of};
 use tidemill_domain::pool::{PoolName, State};
 use tidemill_domain::time::Timestamp;
 
-/// How long usage is kept.
-const USAGE_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long usage is kept: an hour more than the days that the demand is estimated from.
+const USAGE_KEPT: Duration = Duration::from_secs((PAST_DAYS as u64 * 24 + 1) * 3600);
 
 impl Pools<'_> {
     /// Writes the whole state of a pool into its log, if something was decided since the last snapshot and that is
@@ -41,7 +42,7 @@ impl Pools<'_> {
         let saved = SavedPass {
             tickets: Vec::new(),
             records: vec![SavedRecord::new(name, &record)?],
-            pools: vec![SavedPool::new(&ledger)],
+            pools: vec![SavedPool::new(&ledger, &[])],
         };
         self.pool_save(&saved, row.record.changed_at).await?;
         Ok(true)
@@ -165,12 +166,12 @@ statements! {
     /// Adds the current usage to the present step of every pool, in lock order. Returns the number of pools.
     pub fn Pools::sample_usage() at now -> u64 {
         bind(step_of(now))
-        "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting)
-         select name, $1, usage, usage, usage, 1, waiting from tidemill_pool where true order by name
+        "insert into tidemill_pool_usage as u (pool, at, least, most, total, samples, most_waiting, requested)
+         select name, $1, usage, usage, usage, 1, waiting, requested from tidemill_pool where true order by name
          on conflict (pool, at) do update
          set least = {least}(u.least, excluded.least), most = {greatest}(u.most, excluded.most),
              total = u.total + excluded.total, samples = u.samples + 1,
-             most_waiting = {greatest}(u.most_waiting, excluded.most_waiting)"
+             most_waiting = {greatest}(u.most_waiting, excluded.most_waiting), requested = excluded.requested"
     }
 
     /// Oldest first.
@@ -187,7 +188,7 @@ statements! {
          where pool = $1 order by at limit 1"
     }
 
-    /// Deletes steps older than a week. Returns how many.
+    /// Deletes old steps. Returns how many.
     pub fn Pools::forget_usage(name: &PoolName) at now -> u64 {
         bind(name.as_str(), now.minus(USAGE_KEPT))
         "delete from tidemill_pool_usage where pool = $1 and at < $2"

@@ -153,7 +153,7 @@ impl Pools<'_> {
             for record in records {
                 saved.records.push(SavedRecord::new(pool, record)?);
             }
-            saved.pools.extend(ledgers.get(pool).map(SavedPool::new));
+            saved.pools.extend(ledgers.get(pool).map(|ledger| SavedPool::new(ledger, records)));
         }
         if saved.tickets.is_empty() && saved.records.is_empty() {
             return Ok(());

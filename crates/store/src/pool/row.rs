@@ -6,6 +6,7 @@ use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::demand::requested;
 use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
@@ -163,10 +164,12 @@ pub(crate) struct SavedPool {
     pub(super) active: u64,
     pub(super) waiting: u64,
     pub(super) suspect: u64,
+    /// Units of new requests.
+    requested: u64,
 }
 
 impl SavedPool {
-    pub(crate) fn new(ledger: &Ledger) -> Self {
+    pub(crate) fn new(ledger: &Ledger, records: &[Record]) -> Self {
         let count = |is: fn(&Ticket) -> bool| {
             ledger.tickets().filter(|ticket| is(ticket)).count().try_into().unwrap_or(u64::MAX)
         };
@@ -177,6 +180,7 @@ impl SavedPool {
             active: count(|ticket| ticket.state.counts()),
             waiting: count(|ticket| ticket.state == State::Waiting),
             suspect: count(|ticket| ticket.state == State::Suspect),
+            requested: requested(records),
         }
     }
 }

@@ -14,6 +14,7 @@ use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::failed_event::StateWord;
 use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot};
+use tidemill_domain::pool::on_demand::Direction;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
@@ -145,8 +146,8 @@ read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
 // Texts that have to parse.
 read_as!(
-    AttemptOutcome, BroadcastDate, JobFile, JobSlot, Kind, Notice, Phase, PoolName, Role, Severity, StateWord, Status,
-    TickOutcome, Unused, Value, WorkerState => |row, column| {
+    AttemptOutcome, BroadcastDate, Direction, JobFile, JobSlot, Kind, Notice, Phase, PoolName, Role, Severity, StateWord,
+    Status, TickOutcome, Unused, Value, WorkerState => |row, column| {
         row.checked(column, row.get::<String>(column)?.parse().ok())
     }
 );

@@ -55,9 +55,9 @@ macro_rules! save_pools {
         concat!(
             "update tidemill_pool as p
              set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
-                 suspect = saved.suspect, changed_at = ", $now, "
+                 suspect = saved.suspect, requested = p.requested + saved.requested, changed_at = ", $now, "
              from {rows saved ", $pools, ": name text, version bigint, usage bigint, active bigint, waiting bigint,
-                  suspect bigint}
+                  suspect bigint, requested bigint}
              where p.name = saved.name"
         )
     };

@@ -1,6 +1,7 @@
 //! Pools: passes by several processes on one database, and what is stored of them.
 
 mod decision;
+mod demand;
 mod event_summary;
 mod history;
 mod meter;

@@ -77,6 +77,11 @@ pub(crate) enum PoolCommand {
     Holders(Of),
     /// List waiting requests in the order of the queue
     Queue(Of),
+    /// Show how many units pools need now, in 5 and in 15 minutes
+    Demand {
+        /// Name or external id of the pool [default: all pools]
+        pool: Option<String>,
+    },
     /// Release a lease of any holder, or take its request out of the queue
     Release {
         /// Id of the lease or request
@@ -128,6 +133,7 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit>
         PoolCommand::Resume { pool, reason } => operate::resume(&pool, reason.as_deref(), context).await,
         PoolCommand::Holders(of) => look::holders(&of, context).await,
         PoolCommand::Queue(of) => look::queue(&of, context).await,
+        PoolCommand::Demand { pool } => look::demand(pool.as_deref(), context).await,
         PoolCommand::Release { lease, reason } => operate::release(lease, &reason, context).await,
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,

@@ -88,6 +88,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         connections: named::connections(&mut reader),
         lambda_keys: named::lambda_keys(&mut reader),
         probes: named::probes(&mut reader),
+        on_demand: named::on_demand(&mut reader),
         routes: named::routes(&mut reader),
         render_keys: named::render_keys(&mut reader),
     };

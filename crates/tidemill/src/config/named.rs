@@ -2,7 +2,7 @@
 
 use super::choice::JwtAlgorithm;
 use super::key::tables;
-use super::kind::Kind::{Command, Period, Text, Url};
+use super::kind::Kind::{Command, Number, Period, Text, Url};
 use super::reader::{Entry, Reader};
 use super::secret::Secret;
 use base64::Engine;
@@ -11,7 +11,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tidemill_engine::pool::Probe;
+use tidemill_domain::pool::on_demand::Thresholds;
+use tidemill_engine::pool::{OnDemand, Probe};
 use tidemill_kafka::Route;
 use tidemill_server::lambda::CallerKey;
 use tidemill_server::lambda::signature::AccessKey;
@@ -44,6 +45,16 @@ tables! {
         command: Vec<String>, Command => "Program that counts the sessions of suspect leases.";
         every: Duration = "1m", Period("1s", "1d") => "How often it runs while a lease is suspect.";
         timeout: Duration = "30s", Period("100ms", "1h") => "Timeout for one run.";
+    }
+
+    struct OnDemandTable in "pools.on_demand.NAME." {
+        command: Vec<String>, Command => "Program that adds or removes capacity when the demand changes.";
+        scale_up_at: u32, Number(1, 1_000_000_000) => "Runs the program to add capacity, with this many units or more.";
+        scale_down_at: u32, Number(0, 1_000_000_000) =>
+            "Runs the program to remove capacity, with this many units or fewer.";
+        hold: Duration = "10m", Period("1s", "7d") => "Shortest time between two runs.";
+        every: Duration = "30s", Period("1s", "1d") => "How often the demand is checked.";
+        timeout: Duration = "10m", Period("100ms", "1d") => "Timeout for one run.";
     }
 
     struct RouteTable in "outbox.kafka.routes.NAME." {
@@ -145,6 +156,21 @@ pub(super) fn probes(reader: &mut Reader<'_>) -> Vec<Probe> {
     reader.named(|entry, ProbeTable { command, every, timeout }| {
         let bad_name = |_| entry.wrong("it is not the name of a pool", "correct the name of the pool");
         Ok(Probe { pool: entry.name.parse().map_err(bad_name)?, command, every, timeout })
+    })
+}
+
+pub(super) fn on_demand(reader: &mut Reader<'_>) -> Vec<OnDemand> {
+    reader.named(|entry, OnDemandTable { command, scale_up_at, scale_down_at, hold, every, timeout }| {
+        let bad_name = |_| entry.wrong("it is not the name of a pool", "correct the name of the pool");
+        if scale_down_at >= scale_up_at {
+            let why = format!("it is not less than scale_up_at, which is {scale_up_at}");
+            let fix = "make it less, so that the program does not run at each small change";
+            let value = scale_down_at.to_string();
+            return Err(entry.wrong_key("scale_down_at", Some(&value), why, fix.to_owned()));
+        }
+        let (scale_up_at, scale_down_at) = (scale_up_at.into(), scale_down_at.into());
+        let thresholds = Thresholds { scale_up_at, scale_down_at, hold };
+        Ok(OnDemand { pool: entry.name.parse().map_err(bad_name)?, command, thresholds, every, timeout })
     })
 }
 

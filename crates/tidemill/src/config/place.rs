@@ -63,18 +63,20 @@ fn below(path: &'static str, table: &str) -> Option<&'static str> {
     Some(rest)
 }
 
-const PROBES: &str = "pools.probe";
+/// Sections whose names are those of pools.
+const OF_POOLS: [&str; 2] = ["pools.probe", "pools.on_demand"];
 
 fn is_name_in(path: &str, name: &str) -> bool {
-    if path.starts_with(PROBES) { name.parse::<PoolName>().is_ok() } else { rule::is_name(name) }
+    let is_of_pool = OF_POOLS.iter().any(|section| path.starts_with(section));
+    if is_of_pool { name.parse::<PoolName>().is_ok() } else { rule::is_name(name) }
 }
 
 /// What the names in a section may be.
 pub(super) fn name_rule(section: &str) -> &'static str {
-    match section {
+    match OF_POOLS.contains(&section) {
         // Pool names may have further characters, but TOML would need quotes for them.
-        PROBES => "a pool name here has 1 to 64 of A-Z, a-z, 0-9, _ and -, and starts with a letter or digit",
-        _ => "a name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter",
+        true => "a pool name here has 1 to 64 of A-Z, a-z, 0-9, _ and -, and starts with a letter or digit",
+        false => "a name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter",
     }
 }
 
@@ -145,6 +147,7 @@ mod tests {
             ("lambda.function", "lambda.function"),
             ("connections.shop.url", "connections.NAME.url"),
             ("pools.probe.ADW.every", "pools.probe.NAME.every"),
+            ("pools.on_demand.ADW.hold", "pools.on_demand.NAME.hold"),
             ("render.keys.k2026.secret", "render.keys.NAME.secret"),
             ("log.level", "log.level"),
             ("app.outbox.relay.batchSize", "outbox.batch_size"),

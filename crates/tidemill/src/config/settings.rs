@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidemill_engine::pool::Probe;
+use tidemill_engine::pool::{OnDemand, Probe};
 use tidemill_kafka::Route;
 use tidemill_server::lambda::CallerKey;
 
@@ -44,6 +44,8 @@ pub struct Settings {
     pub lambda_keys: Vec<CallerKey>,
     /// Programs that count the sessions of suspect leases.
     pub probes: Vec<Probe>,
+    /// Programs that add or remove capacity.
+    pub on_demand: Vec<OnDemand>,
     /// Kafka topics by event type.
     pub routes: Vec<Route>,
     /// Keys that encrypt render data.

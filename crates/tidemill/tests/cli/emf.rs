@@ -57,6 +57,7 @@ async fn a_server_prints_the_metrics_of_each_pool_at_its_end() {
     for line in &lines {
         assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Namespace"], "EmrBatchAgent");
         assert_eq!((&line["ConnectionUsage"], &line["AcquireRequests"]), (&0.into(), &0.into()));
+        assert_eq!(line["UnitsWantedIn15MinP90"], 0);
     }
     assert_eq!(printed(&scratch, &[]).await, "");
 }

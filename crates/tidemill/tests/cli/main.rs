@@ -46,6 +46,7 @@ mod outbox_verify;
 mod output;
 mod partitions;
 mod pool;
+mod pool_demand;
 mod pool_run;
 mod pool_step;
 mod reference;

@@ -12,6 +12,7 @@ use tidemill_store::scratch::Scratch;
 tidemill_store::on_both![
     a_pool_is_made_changed_paused_and_removed,
     who_holds_and_who_waits_is_told_with_the_reason,
+    the_demand_is_told_for_one_pool_and_for_all,
     an_operator_gives_back_what_others_hold_and_the_next_one_starts,
     a_limit_below_usage_takes_nothing_from_anybody_and_says_so,
     the_auditor_counts_decisions_and_finds_what_was_tampered_with,
@@ -123,6 +124,21 @@ async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
         assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
     }
     stage.run(&["why", "nobody/r3"]).fails("TM0508", 3);
+}
+
+async fn the_demand_is_told_for_one_pool_and_for_all(database: Scratch) {
+    let stage = stage(&database);
+    let _pools = busy(&database).await;
+    stage.run(&["pool", "create", "idle", "--max", "10"]).succeeds();
+
+    let one = json_of(&stage.run(&["pool", "demand", "4", "-o", "json"]));
+    let later = json!({ "p50": 50, "p90": 50 });
+    let expected = json!([{ "pool": "etl", "now": 50, "in_5_min": later, "in_15_min": later }]);
+    assert_eq!((&one["schema"], &one["items"]), (&json!("tidemill.pool_demand/v1"), &expected));
+    let all = stage.run(&["pool", "demand"]).succeeds().stdout.clone();
+    let rows: Vec<Vec<&str>> = all.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["etl", "50", "50", "50", "50", "50"], ["idle", "0", "0", "0", "0", "0"]], "{all}");
+    stage.run(&["pool", "demand", "none"]).fails("TM1201", 3);
 }
 
 async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts(database: Scratch) {

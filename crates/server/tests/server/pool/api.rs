@@ -394,3 +394,31 @@ async fn a_caller_who_is_limited_to_some_pools_uses_no_others() {
     let path = format!("/api/v1/pool-leases/{}?epoch=1", tickets[0].ticket.id);
     check(&app.ask(Method::DELETE, &path, &headers, "").await, StatusCode::FORBIDDEN, "TM0502");
 }
+
+#[tokio::test]
+async fn demand_is_what_is_in_use_and_what_waits_also_for_keda() {
+    let app = App::adw().await;
+    let get = async |path: &str| app.ask(Method::GET, path, &[], "").await;
+    let idle = get("/api/v1/pools/ADW/demand/keda").await.json();
+    let expected =
+        json!({ "metricName": "tidemill-ADW", "metricValue": 0, "targetSize": 1, "isActive": false });
+    assert_eq!(idle, expected);
+
+    app.leased("run-1", 900).await;
+    let waits = request("run-2", json!([{ "pool": "ADW", "parallel": 200, "min": 200 }]));
+    assert_eq!(app.make(&waits).await.status, StatusCode::ACCEPTED);
+
+    // No run has ended yet, so nothing says that one of them soon will.
+    let later = json!({ "p50": 1100, "p90": 1100 });
+    let demand = json!({ "pool": "ADW", "now": 1100, "in_5_min": later, "in_15_min": later });
+    assert_eq!(get("/api/v1/pools/ADW/demand").await.json(), demand);
+    let keda = get("/api/v1/pools/ADW/demand/keda?target_size=50").await.json();
+    let expected =
+        json!({ "metricName": "tidemill-ADW", "metricValue": 1100, "targetSize": 50, "isActive": true });
+    assert_eq!(keda, expected);
+
+    check(&get("/api/v1/pools/none/demand").await, StatusCode::NOT_FOUND, "TM1201");
+    check(&get("/api/v1/pools/none/demand/keda").await, StatusCode::NOT_FOUND, "TM1201");
+    let no_size = get("/api/v1/pools/ADW/demand/keda?target_size=0").await;
+    assert_eq!(no_size.status, StatusCode::BAD_REQUEST, "{no_size:?}");
+}

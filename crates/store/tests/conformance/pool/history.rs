@@ -213,7 +213,7 @@ async fn usage_is_gathered_in_steps_of_five_minutes(bench: Bench) {
         "the clock of the test starts with a step"
     );
     assert_eq!(tx.pools().first_usage(&adw()).await.unwrap().as_ref(), steps.first());
-    bench.clock.advance(7 * DAY);
+    bench.clock.advance(7 * DAY + HOUR);
     assert_eq!(tx.pools().forget_usage(&adw()).await.unwrap(), 1);
     assert_eq!(tx.pools().usage(&adw(), start).await.unwrap().len(), 1);
     assert_eq!(tx.pools().first_usage(&adw()).await.unwrap().as_ref(), steps.last());

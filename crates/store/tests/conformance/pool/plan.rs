@@ -37,11 +37,16 @@ const FILL: &str = "
         from generate_series(1, 30000) as e
         join tidemill_pool_ticket t on t.run_id = 'r' || e
     ) as filled;
+    insert into tidemill_pool_usage (pool, at, least, most, total, samples, most_waiting, requested)
+    select p.name, at, 0, 0, 0, 1, 0, 0
+    from tidemill_pool p
+    cross join generate_series(timestamptz '2026-11-08 00:00:00Z', '2026-11-15 00:00:00Z', '5 minutes') as at;
     analyze tidemill_pool_ticket;
-    analyze tidemill_pool_log";
+    analyze tidemill_pool_log;
+    analyze tidemill_pool_usage";
 
 fn is_long(table: &str) -> bool {
-    matches!(table, "tidemill_pool_ticket" | "tidemill_pool_log")
+    matches!(table, "tidemill_pool_ticket" | "tidemill_pool_log" | "tidemill_pool_usage")
 }
 
 #[tokio::test]
@@ -123,6 +128,7 @@ async fn use_all(bench: &Bench) {
     }
     assert!(!tx.pools().decisions(&pool, None, 50).await.unwrap().is_empty());
     assert!(!tx.pools().settings_since(&pool, bench.now()).await.unwrap().is_empty());
+    assert!(tx.pools().demand(&pool).await.unwrap().is_some());
     tx.rollback().await.unwrap();
     let mut tx = bench.begin().await;
     tx.pools().sample_usage().await.unwrap();
@@ -172,5 +178,5 @@ async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
 
 /// All except the views.
 fn statements() -> Vec<String> {
-    plan::statements(&["statements/pool.rs", "pool/decision.rs", "pool/history.rs"])
+    plan::statements(&["statements/pool.rs", "pool/decision.rs", "pool/demand.rs", "pool/history.rs"])
 }

@@ -1,10 +1,11 @@
-//! `pool list`, `show`, `holders`, `queue`, `events` and `verify`.
+//! `pool list`, `show`, `holders`, `queue`, `demand`, `events` and `verify`.
 
 use super::{Of, POOLS_MAX, find};
 use crate::commands::prelude::*;
-use tidemill_api::pool::{Pool, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
-use tidemill_domain::pool::State;
+use tidemill_api::pool::{Pool, PoolDemand, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
+use tidemill_domain::pool::{PoolName, State};
 use tidemill_domain::words::plural;
+use tidemill_store::Tx;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
@@ -51,6 +52,26 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit> {
     context.print_page::<PoolPlace, _>(schema, empty, places, columns, of.limit, "")
 }
 
+pub(super) async fn demand(pool: Option<&str>, context: &Context) -> Result<Exit> {
+    let mut tx = context.read().await?;
+    let mut demands = Vec::new();
+    for name in names(&mut tx, pool).await? {
+        let demand = tx.pools().demand(&name).await?;
+        demands.extend(demand.map(|demand| (name, demand)));
+    }
+    let records = demands.iter().map(|(name, demand)| (name, *demand));
+    let columns = "pool now in_5_min.p50 in_5_min.p90 in_15_min.p50 in_15_min.p90";
+    context.print_list::<PoolDemand, _>("tidemill.pool_demand/v1", "No pools.", records, columns)
+}
+
+/// One pool or all of them, by name.
+async fn names(tx: &mut Tx, pool: Option<&str>) -> Result<Vec<PoolName>> {
+    Ok(match pool {
+        Some(pool) => vec![find(tx, pool).await?.settings.name],
+        None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
+    })
+}
+
 pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let name = match pool {
@@ -65,10 +86,7 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
 /// Replays the logs, and fails if a pool differs from its log.
 pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
-    let names = match pool {
-        Some(pool) => vec![find(&mut tx, pool).await?.settings.name],
-        None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
-    };
+    let names = names(&mut tx, pool).await?;
     let columns = &["pool", "decisions", "leases", "in_use", "peak", "violations"];
     let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "No pools.");
     let (mut decisions, mut violations) = (0, Vec::new());

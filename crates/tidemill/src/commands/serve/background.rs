@@ -12,7 +12,7 @@ use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::command::log::sweep_hourly;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery, reload};
-use tidemill_engine::pool::{self, Pools, keeper, probe};
+use tidemill_engine::pool::{self, Pools, keeper, on_demand, probe};
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
 use tidemill_server::webhook::Webhook;
 use tokio::task::{AbortHandle, JoinSet};
@@ -37,11 +37,11 @@ impl Background {
         launcher: &Launcher,
         pools: &Pools,
     ) -> (JoinSet<()>, [AbortHandle; 2]) {
-        let Settings { jobs, server, probes, pools: pool_settings, .. } = self.settings;
+        let Settings { jobs, server, probes, on_demand: hooks, pools: pool_settings, .. } = self.settings;
         let (mut all, store) = (JoinSet::new(), pools.store());
         all.spawn(reaper::run(process.clone()));
         all.spawn(self.alerting.run(process.clone()));
-        all.spawn(pool::gauge::run(store.clone()));
+        all.spawn(pool::gauge::run(pools.clone()));
         all.spawn(outbox::gauge::run(store.clone()));
         all.spawn(render::gauge::run(store.clone()));
         if server.emf {
@@ -57,6 +57,9 @@ impl Background {
         all.spawn(keeper::run(process.clone(), pool_settings.history));
         for probe in probes {
             all.spawn(probe::run(process.clone(), pools.clone(), probe));
+        }
+        for hook in hooks {
+            all.spawn(on_demand::run(process.clone(), pools.clone(), hook));
         }
         if let Some(folder) = self.job_folder {
             all.spawn(reload::run(launcher.clone(), Arc::new(move || folder.reload())));

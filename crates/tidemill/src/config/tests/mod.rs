@@ -10,6 +10,7 @@ mod hostile;
 mod jwt;
 mod kafka;
 mod lambda;
+mod on_demand;
 mod outbox;
 mod places;
 mod pools;
