@@ -8,7 +8,8 @@ use crate::shapes;
 use std::num::NonZeroU32;
 use tidemill_domain::duration;
 use tidemill_domain::hint::Warning;
-use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
+use tidemill_domain::pool::breaker::{Breaker, Phase};
+use tidemill_domain::pool::command::{Admitted, Released, Waits};
 use tidemill_domain::pool::demand::{Demand, LaterDemand};
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::queue_positions;
@@ -23,16 +24,16 @@ shapes! {
         name: String = record.settings.name.to_string(),
         /// `src_db_id` in the EMR Batch Agent API.
         external_id: Option<i64> = record.settings.external_id,
-        /// `open`, `paused` or `over limit`.
+        /// `open`, `paused`, `breaker open` or `over limit`.
         state: &'static str = state(record, now),
         /// Units in use.
         in_use: u64 = record.usage,
         /// Units that may be in use now.
-        limit: u64 = level(record, now).limit,
+        limit: u64 = record.level(now).limit,
         /// Units that can be granted now.
-        available: u64 = level(record, now).available(),
+        available: u64 = record.level(now).available(),
         /// Units in use above the limit.
-        over_by: u64 = level(record, now).over_by(),
+        over_by: u64 = record.level(now).over_by(),
         /// Capacity in units, outside of the windows in `capacity`.
         max_units: u32 = record.settings.max_units,
         /// Percentage of the capacity that may be in use.
@@ -45,6 +46,8 @@ shapes! {
         suspect: u64 = record.suspect,
         /// Null unless the pool is paused.
         pause: Option<PoolPause> = record.settings.paused.as_ref().map(PoolPause::from),
+        /// The circuit breaker, which stops grants when the database refuses connections.
+        breaker: PoolBreaker = PoolBreaker::from((record, now)),
         /// `adaptive`, `halving` or `fifo`.
         policy: &'static str = record.settings.policy.as_str(),
         /// Units granted to a request that does not say how many it needs.
@@ -81,6 +84,22 @@ shapes! {
         at: Timestamp = pause.at,
         by: String = pause.by.clone(),
         reason: String = pause.reason.clone(),
+    }
+
+    /// The circuit breaker of a pool.
+    pub struct PoolBreaker from (record, now): (&PoolRecord, Timestamp) {
+        /// `closed`, `open`, `probing` (one request tries the database) or `ramping` (the limit rises slowly).
+        state: &'static str = breaker(record, now).phase.as_str(),
+        /// When this state began. Null if the breaker was never open.
+        since: Option<Timestamp> = Some(breaker(record, now).since).filter(|_| record.breaker != Breaker::default()),
+        /// When the pause ends; null unless the breaker is open, and if an operator opened it.
+        until: Option<Timestamp> = match breaker(record, now).phase { Phase::Open { until } => until, _ => None },
+        /// The error of the database, or the reason of the operator.
+        reason: Option<String> = Some(breaker(record, now).reason).filter(|reason| !reason.is_empty()),
+        /// The operator that opened or closed it.
+        by: Option<String> = breaker(record, now).by,
+        /// Units that may be in use now.
+        effective_limit: u64 = record.level(now).limit,
     }
 
     /// A lease of units of a pool, or a request in its queue.
@@ -348,19 +367,26 @@ shapes! {
     pub struct ReleaseLease in query {
         /// Epoch of the lease. An older attempt of the holder cannot release it.
         epoch: i64,
-        /// Whether the work failed. Default false.
+        /// Whether the work failed. Default false. `outcome` says more.
         failed: Option<bool>,
+        /// `completed`, `failed` or `refused`: the database refused a connection, which opens the circuit breaker.
+        outcome: Option<String>,
+        /// The error of the work. If it has a code by which databases refuse connections, a failure counts as refused.
+        error: Option<String>,
     }
 }
 
-fn level(record: &PoolRecord, now: Timestamp) -> Level {
-    Level::of(&record.settings, record.usage, now)
+/// As of now.
+fn breaker(record: &PoolRecord, now: Timestamp) -> Breaker {
+    record.breaker.seen(record.settings.limit_at(now), now)
 }
 
 fn state(record: &PoolRecord, now: Timestamp) -> &'static str {
     if record.settings.paused.is_some() {
         "paused"
-    } else if level(record, now).over_by() > 0 {
+    } else if record.breaker.is_open() {
+        "breaker open"
+    } else if record.level(now).over_by() > 0 {
         "over limit"
     } else {
         "open"

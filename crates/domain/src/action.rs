@@ -34,6 +34,12 @@ crate::words! {
         PoolResume = "pool.resume" => call("POST", Operate, Optional, "/api/v1/pools/{name}/resume", "pool resume")
             .on_page("/pools/{name}/resume", Click)
             .about("Resumes a paused pool."),
+        BreakerOpen = "breaker.open" => call("POST", Operate, Required, "/api/v1/pools/{name}/breaker/open", "pool breaker open")
+            .on_page("/pools/{name}/breaker/open", Sheet)
+            .about("Opens the circuit breaker of a pool: no request starts until you close it. Current holders keep their units."),
+        BreakerClose = "breaker.close" => call("POST", Operate, Required, "/api/v1/pools/{name}/breaker/close", "pool breaker close")
+            .on_page("/pools/{name}/breaker/close", Sheet)
+            .about("Closes the circuit breaker of a pool at once: its whole limit applies again."),
         PoolDelete = "pool.delete" => call("DELETE", Administer, Reason::None, "/api/v1/pools/{name}", "pool delete")
             .about("Deletes a pool that has no leases and no waiting requests."),
         LeaseRelease = "pool.release" => call("POST", Operate, Required, "/api/v1/pool-leases/{id}/release", "pool release")

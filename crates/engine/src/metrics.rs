@@ -60,11 +60,13 @@ metric_table! {
     gauge outbox_unpublished_oldest() = "tidemill_outbox_unpublished_oldest_seconds", "Age of the oldest event that is still to be published.";
     gauge outbox_wal() = "tidemill_outbox_wal_bytes_per_event", "Bytes of the write-ahead log that acknowledgements cost for each event.";
     counter pool_allowed(pool) = "tidemill_pool_acquire_allowed_total", "Requests that got all their units at once, by pool.";
+    gauge pool_breaker_open(pool) = "tidemill_pool_breaker_open", "1 while the circuit breaker lets at most a probe start, otherwise 0, by pool.";
     gauge pool_capacity(pool) = "tidemill_pool_capacity_units", "Units that there are, by pool.";
     gauge pool_demand(pool, horizon, percentile) = "tidemill_pool_demand_units", "Units that are needed now, in 5 and in 15 minutes, by pool, horizon and percentile.";
     counter pool_downgraded(pool) = "tidemill_pool_acquire_downgraded_total", "Requests that got fewer units than they asked for, by pool.";
     gauge pool_in_use(pool) = "tidemill_pool_in_use_units", "Units in use, by pool.";
     counter pool_on_demand_runs(pool, direction, outcome) = "tidemill_pool_on_demand_runs_total", "Runs of the command on_demand, by pool, direction and outcome.";
+    gauge pool_limit(pool) = "tidemill_pool_limit_units", "Units that may be in use now, lowered by the circuit breaker, by pool.";
     gauge pool_oldest_wait(pool) = "tidemill_pool_oldest_wait_seconds", "How long the oldest request of the queue has waited, by pool.";
     gauge pool_over(pool) = "tidemill_pool_over_units", "Units in use beyond the limit, by pool.";
     histogram pool_pass() = "tidemill_pool_pass_seconds", "How long passes over pools take, from the request to the commit.";

@@ -133,9 +133,11 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
             api::execution::operate::perform(request, tx).await
         }
         Action::SchedulePause | Action::ScheduleResume => api::schedule::perform(request, tx).await,
-        Action::PoolPause | Action::PoolResume | Action::PoolDelete => {
-            api::pool::define::perform(request, tx).await
-        }
+        Action::PoolPause
+        | Action::PoolResume
+        | Action::BreakerOpen
+        | Action::BreakerClose
+        | Action::PoolDelete => api::pool::define::perform(request, tx).await,
         Action::LeaseRelease => api::pool::lease::perform(request, tx).await,
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {
             api::outbox::failed_event::one(request, tx).await

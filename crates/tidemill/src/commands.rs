@@ -112,6 +112,7 @@ pub(crate) enum Command {
         "pool list --watch",
         "pool queue ADW",
         "pool pause ADW --reason maintenance",
+        "pool breaker open ADW --reason maintenance",
     ]))]
     Pool(pool::PoolCommand),
     /// Inspect and operate the outbox

@@ -183,6 +183,7 @@ fn pool_event(event: &Event) -> Option<(&'static str, Value)> {
             (word, json!({ "end": end.as_str() }))
         }
         Event::Snapshot { .. }
+        | Event::Breaker { .. }
         | Event::Asked { .. }
         | Event::Estimated { .. }
         | Event::Claimed { .. }

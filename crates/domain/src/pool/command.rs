@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::weight::Lever;
-use super::{Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
+use super::{Breaker, BreakerChange, Class, End, Holder, PoolName, Reason, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
 use crate::newtype::approximate;
 use crate::time::Timestamp;
@@ -26,6 +26,8 @@ pub enum Command {
     Lapsed { pool: PoolName, ticket: TicketId },
     /// A probe counted the holder's sessions, for the doubt that began at `doubted_at`; earlier ones do not count.
     Probed { pool: PoolName, ticket: TicketId, doubted_at: Timestamp, sessions: u32 },
+    /// Changes the circuit breaker.
+    Breaker { pool: PoolName, change: BreakerChange },
     /// Replaces the settings of the pool that they name.
     Configure { settings: Box<Settings>, by: Option<String> },
     /// Only runs a turn of the queue.
@@ -42,6 +44,7 @@ impl Command {
             | Self::Heartbeat { pool, .. }
             | Self::Lapsed { pool, .. }
             | Self::Probed { pool, .. }
+            | Self::Breaker { pool, .. }
             | Self::Look { pool } => BTreeSet::from([pool.clone()]),
             Self::Configure { settings, .. } => BTreeSet::from([settings.name.clone()]),
         }
@@ -167,8 +170,10 @@ pub struct Level {
 }
 
 impl Level {
-    pub fn of(settings: &Settings, usage: u64, at: Timestamp) -> Self {
-        Self { usage, limit: settings.limit_at(at), max_units: settings.max_units_at(at) }
+    /// The limit is that of the settings, lowered by the breaker.
+    pub fn of(settings: &Settings, breaker: &Breaker, usage: u64, at: Timestamp) -> Self {
+        let limit = breaker.limit(settings.limit_at(at), at);
+        Self { usage, limit, max_units: settings.max_units_at(at) }
     }
 
     /// The share of the capacity in use; 100 if the pool has no units but some are in use.

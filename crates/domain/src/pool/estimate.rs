@@ -26,6 +26,13 @@ pub struct Estimate {
     pub p90: Duration,
 }
 
+impl Estimate {
+    /// If nothing starts for this long.
+    pub fn not_before(self, wait: Duration) -> Self {
+        Self { p50: self.p50.max(wait), p90: self.p90.max(wait) }
+    }
+}
+
 /// A pool and its history at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {

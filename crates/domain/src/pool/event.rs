@@ -3,7 +3,7 @@
 use super::decide::{Size, Turn};
 use super::state::Change;
 use super::ticket::Eta;
-use super::{Holder, Settings, Ticket, TicketId, Weight};
+use super::{Breaker, Holder, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -12,8 +12,17 @@ use std::num::NonZeroU32;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    Released { failed: bool },
-    ByOperator { by: String, reason: String },
+    Released {
+        failed: bool,
+    },
+    /// Released by its holder, whom the database refused a connection.
+    Refused {
+        reason: String,
+    },
+    ByOperator {
+        by: String,
+        reason: String,
+    },
     ByProbe,
     Unclaimed,
     HeldTooLong,
@@ -26,7 +35,9 @@ pub enum End {
 impl End {
     pub const fn change(&self) -> Change {
         match self {
-            Self::Released { .. } | Self::ByOperator { .. } | Self::PoolRemoved => Change::Release,
+            Self::Released { .. } | Self::Refused { .. } | Self::ByOperator { .. } | Self::PoolRemoved => {
+                Change::Release
+            }
             Self::ByProbe | Self::Unclaimed | Self::HeldTooLong | Self::StoppedAsking => Change::Lapse,
             Self::GaveUp | Self::ExceedsPool => Change::Cancel,
         }
@@ -36,6 +47,7 @@ impl End {
         match self {
             Self::Released { failed: false } => "released",
             Self::Released { failed: true } => "released_failed",
+            Self::Refused { .. } => "released_refused",
             Self::ByOperator { .. } => "by_operator",
             Self::ByProbe => "by_probe",
             Self::Unclaimed => "unclaimed",
@@ -59,7 +71,14 @@ pub enum Event {
         by: Option<String>,
     },
     /// The whole state, so that earlier records can be deleted.
-    Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
+    Snapshot {
+        settings: Box<Settings>,
+        tickets: Vec<Ticket>,
+        #[serde(default)]
+        breaker: Box<Breaker>,
+    },
+    /// The circuit breaker was changed by a refusal, an operator, the time or its probe.
+    Breaker { breaker: Box<Breaker> },
     /// A request joined the queue.
     Enqueued { ticket: Box<Ticket> },
     /// A waiting request asked again, and promised to do so until `ask_by`.
@@ -103,7 +122,8 @@ pub enum Event {
 }
 
 crate::newtype::named!(Event, kind {
-    Configured = "configured", Snapshot = "snapshot", Enqueued = "enqueued", Asked = "asked", Granted = "granted", Estimated = "estimated",
+    Configured = "configured", Snapshot = "snapshot", Breaker = "breaker", Enqueued = "enqueued", Asked = "asked",
+    Granted = "granted", Estimated = "estimated",
     Claimed = "claimed", Unclaimed = "unclaimed", Reacquired = "reacquired", Resized = "resized", Wanted = "wanted",
     Doubted = "doubted", Confirmed = "confirmed", Ended = "ended",
 });
@@ -111,7 +131,7 @@ crate::newtype::named!(Event, kind {
 impl Event {
     pub fn ticket(&self) -> Option<TicketId> {
         match self {
-            Self::Configured { .. } | Self::Snapshot { .. } => None,
+            Self::Configured { .. } | Self::Snapshot { .. } | Self::Breaker { .. } => None,
             Self::Enqueued { ticket } => Some(ticket.id),
             Self::Asked { ticket, .. }
             | Self::Granted { ticket, .. }

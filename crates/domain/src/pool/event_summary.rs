@@ -1,5 +1,6 @@
 //! Sentences for the list of recent events.
 
+use super::breaker::{Breaker, Phase};
 use super::ticket_history::ended;
 use super::{End, Event, Settings, Ticket};
 use crate::time::Timestamp;
@@ -31,6 +32,7 @@ pub fn story(
         Event::Ended { end: End::Released { .. } | End::GaveUp, .. } => None,
         Event::Ended { end, .. } => Some(format!("{who} {}", ended(end))),
         Event::Configured { settings, by } => Some(configured(before?, settings, by.as_deref())),
+        Event::Breaker { breaker } => Some(of_breaker(breaker)),
         _ => None,
     }
 }
@@ -86,6 +88,23 @@ fn plain(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+pub fn of_breaker(breaker: &Breaker) -> String {
+    let Breaker { reason, units, .. } = breaker;
+    match (&breaker.phase, &breaker.by) {
+        (Phase::Closed, Some(by)) => format!("breaker closed by {by}: {reason}"),
+        (Phase::Closed, None) => "breaker closed; the whole limit applies again".to_owned(),
+        (Phase::Open { until: Some(until) }, _) => {
+            format!("breaker open until {until}: the database refused connections ({reason})")
+        }
+        (Phase::Open { until: None }, by) => {
+            format!("breaker opened by {}: {reason}", by.as_deref().unwrap_or("?"))
+        }
+        (Phase::Probing { ticket: None }, _) => "breaker lets the next request start as a probe".to_owned(),
+        (Phase::Probing { ticket: Some(_) }, _) => "breaker waits for the result of its probe".to_owned(),
+        (Phase::Ramping, _) => format!("the probe worked; breaker raises the limit from {units}"),
     }
 }
 

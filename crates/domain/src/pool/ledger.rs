@@ -1,10 +1,12 @@
 //! The state of one pool, from its log. Usage is the sum over the live tickets; only this file changes it.
 
+use super::breaker::Phase;
+use super::command::Level;
 use super::decide::Turn;
 use super::run_times::RunTimes;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
-use super::{Event, Holder, Settings};
+use super::{Breaker, Event, Holder, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -12,6 +14,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Debug)]
 pub struct Ledger {
     settings: Settings,
+    breaker: Breaker,
     version: i64,
     tickets: BTreeMap<TicketId, Ticket>,
     holders: HashMap<Holder, TicketId>,
@@ -22,6 +25,7 @@ pub struct Ledger {
 
 crate::getters!(Ledger {
     &settings: Settings,
+    &breaker: Breaker,
     /// The number of the last pass that changed it.
     version: i64,
     usage: u64,
@@ -31,7 +35,8 @@ crate::getters!(Ledger {
 /// Run times are not compared: they are no decisions.
 impl PartialEq for Ledger {
     fn eq(&self, other: &Self) -> bool {
-        self.settings == other.settings && self.tickets == other.tickets && self.version == other.version
+        let is_same_pool = self.settings == other.settings && self.breaker == other.breaker;
+        is_same_pool && self.tickets == other.tickets && self.version == other.version
     }
 }
 
@@ -54,12 +59,15 @@ pub enum Contradiction {
     WrongSnapshot { version: i64 },
     #[error("{usage} units are in use after a grant to the ticket {ticket}, but the limit is {limit}")]
     OverAdmitted { ticket: TicketId, usage: u64, limit: u64 },
+    #[error("a grant to the ticket {ticket}, which is not the probe of the open breaker")]
+    BreakerOpen { ticket: TicketId },
 }
 
 impl Ledger {
     pub fn new(settings: Settings, version: i64) -> Self {
         Self {
             settings,
+            breaker: Breaker::default(),
             version,
             tickets: BTreeMap::new(),
             holders: HashMap::new(),
@@ -83,6 +91,22 @@ impl Ledger {
         self.settings = settings;
     }
 
+    pub fn set_breaker(&mut self, breaker: Breaker) {
+        self.breaker = breaker;
+    }
+
+    pub fn level_at(&self, now: Timestamp) -> Level {
+        Level::of(&self.settings, &self.breaker, self.usage, now)
+    }
+
+    /// The limit for grants. A probe may use units above the limit of the breaker.
+    pub fn grant_limit_at(&self, now: Timestamp) -> u64 {
+        match self.breaker.phase {
+            Phase::Probing { .. } => self.settings.limit_at(now),
+            _ => self.level_at(now).limit,
+        }
+    }
+
     /// The live tickets, the oldest first.
     pub fn tickets(&self) -> impl Iterator<Item = &Ticket> {
         self.tickets.values()
@@ -104,7 +128,8 @@ impl Ledger {
 
     pub fn snapshot(&self) -> Event {
         let tickets = self.tickets.values().cloned().collect();
-        Event::Snapshot { settings: Box::new(self.settings.clone()), tickets }
+        let (settings, breaker) = (Box::new(self.settings.clone()), Box::new(self.breaker.clone()));
+        Event::Snapshot { settings, tickets, breaker }
     }
 
     /// Adds or replaces a ticket; removes one that has ended.
@@ -133,10 +158,15 @@ impl Ledger {
                 self.settings = (**settings).clone();
                 return Ok(None);
             }
-            Event::Snapshot { settings, tickets } => {
+            Event::Breaker { breaker } => {
+                self.breaker = (**breaker).clone();
+                return Ok(None);
+            }
+            Event::Snapshot { settings, tickets, breaker } => {
                 let run_times = std::mem::take(&mut self.run_times);
                 *self = Self::restore((**settings).clone(), self.version, tickets.iter().cloned());
                 self.run_times = run_times;
+                self.breaker = (**breaker).clone();
                 return Ok(None);
             }
             Event::Enqueued { ticket } => {
@@ -184,7 +214,10 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
         Some(())
     };
     match event {
-        Event::Configured { .. } | Event::Snapshot { .. } | Event::Enqueued { .. } => return None,
+        Event::Configured { .. }
+        | Event::Snapshot { .. }
+        | Event::Breaker { .. }
+        | Event::Enqueued { .. } => return None,
         Event::Asked { asked, least, weight, ask_by, .. } => {
             (ticket.state == State::Waiting).then_some(())?;
             ticket.weight = *weight;

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod answer;
+mod breaker;
 mod turn;
 
 use super::command::{Answer, Command, Level, Release, ReleaseBy, Released};
@@ -139,6 +140,7 @@ impl Pass<'_> {
             Command::Probed { pool, ticket, doubted_at, sessions } => {
                 self.probed(pool, *ticket, *doubted_at, *sessions)
             }
+            Command::Breaker { pool, change } => self.change_breaker(pool, change),
             Command::Configure { settings, .. } if !self.ledgers.contains_key(&settings.name) => {
                 let pool = settings.name.clone();
                 answer_now(Answer::Refused { pool, reason: Reason::UnknownPool })
@@ -196,8 +198,7 @@ impl Pass<'_> {
     }
 
     fn level(&self, pool: &PoolName) -> Level {
-        let of = |ledger: &Ledger| Level::of(ledger.settings(), ledger.usage(), self.now);
-        self.ledgers.get(pool).map(of).unwrap_or_default()
+        self.ledgers.get(pool).map(|ledger| ledger.level_at(self.now)).unwrap_or_default()
     }
 
     /// All other pools of a ticket's request, if one of them is missing in this pass.
@@ -239,7 +240,9 @@ impl Pass<'_> {
         let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
         // A request that only leaves the queue keeps units that it got meanwhile.
         let can_end = |ticket: &&Ticket| next(ticket.state, release.end.change()).is_some();
-        for ticket in found.iter().filter(|ticket| !is_ghost(ticket)).filter(can_end) {
+        let ending: Vec<&Ticket> = found.iter().filter(|ticket| !is_ghost(ticket)).filter(can_end).collect();
+        self.note_refusal(pool, &release.end, &ending)?;
+        for ticket in ending {
             units += ticket.units();
             released |= ticket.state.counts();
             cancelled_waiting |= ticket.state == State::Waiting;

@@ -10,6 +10,7 @@ crate::words! {
         LargerRequestReserved = "larger_request_reserved" => "the free units are reserved for a larger request that came before",
         OtherPool = "other_pool" => "it needs several pools at once, and another of them has no room now",
         PoolPaused = "pool_paused" => "the pool is paused",
+        BreakerOpen = "breaker_open" => "the database refused connections, so the pool grants nothing or little until it has recovered",
         OutsideWindow = "outside_window" => "the pool has fewer units at this time of day",
         CapacityShrunk = "capacity_shrunk" => "the limit was lowered below the usage; nothing starts until enough units are released",
         ExceedsPool = "exceeds_pool" => "the minimum of this request is larger than the pool",
@@ -29,6 +30,7 @@ impl Reason {
             | Self::PoolDraining
             | Self::LargerRequestReserved
             | Self::OtherPool
+            | Self::BreakerOpen
             | Self::OutsideWindow
             | Self::CapacityShrunk => "connection_limit_exceeded",
             Self::PoolPaused

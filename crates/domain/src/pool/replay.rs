@@ -1,8 +1,10 @@
-//! The auditor: replays a log and checks each step with its own code: no grant beyond the limit or against the policy, no
-//! second ticket of a holder, no missing record, and no impossible event.
+//! The auditor: replays a log and checks each step with its own code: no grant beyond the limit or against the policy,
+//! none but to the probe of an open breaker, no second ticket of a holder, no missing record, and no impossible event.
 
+use super::breaker::Phase;
 use super::ledger::{Contradiction, Ledger};
-use super::{Event, Policy, Record, Settings, State, Ticket};
+use super::{Event, Policy, Record, Settings, State, Ticket, TicketId};
+use crate::time::Timestamp;
 use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -41,7 +43,7 @@ pub fn replay<'a>(
             _ => used + after.map_or(0, Ticket::units) - before.as_ref().map_or(0, Ticket::units),
         };
         if let Some(before) = &before {
-            check_grant(ledger.settings(), record, before, used, usage)?;
+            check_grant(ledger, record, before, used, usage)?;
         }
         count += 1;
         peak = peak.max(usage);
@@ -62,22 +64,26 @@ fn follows(last: &Record, next: &Record) -> Result<(), Contradiction> {
 
 /// Grants must be within the limit and as the policy says.
 fn check_grant(
-    settings: &Settings,
+    ledger: &Ledger,
     record: &Record,
     before: &Ticket,
     used: u64,
     usage: u64,
 ) -> Result<(), Contradiction> {
-    let limit = settings.limit_at(record.at);
+    let settings = ledger.settings();
     let (ticket, parallel) = match record.event {
         Event::Granted { ticket, parallel, .. } => (ticket, parallel),
         Event::Resized { ticket, parallel, .. } if usage > used => (ticket, parallel),
         _ => return Ok(()),
     };
+    let (limit, is_probe) = breaker_limit(ledger, record.at, ticket)?;
     if usage > limit {
         return Err(Contradiction::OverAdmitted { ticket, usage, limit });
     }
     let is_due = match (&record.event, before.upgrade) {
+        (Event::Granted { .. }, _) if is_probe => {
+            parallel == settings.policy.least(before.asked, before.least)
+        }
         (Event::Granted { .. }, _) if settings.policy == Policy::Adaptive => is_step(before, parallel),
         (Event::Granted { .. }, _) => {
             let room = limit.saturating_sub(used);
@@ -98,6 +104,22 @@ fn is_step(ticket: &Ticket, parallel: NonZeroU32) -> bool {
     let (asked, parallel) = (ticket.asked.get(), parallel.get());
     let least = ticket.least.get().min(asked);
     parallel >= least && [asked, asked / 2, asked / 4, least].map(|step| step.max(least)).contains(&parallel)
+}
+
+/// The limit for a grant to this ticket, and whether it is the probe. Only the probe may start while the breaker is open.
+fn breaker_limit(ledger: &Ledger, at: Timestamp, ticket: TicketId) -> Result<(u64, bool), Contradiction> {
+    let (limit, breaker) = (ledger.settings().limit_at(at), ledger.breaker());
+    match breaker.phase {
+        Phase::Closed => Ok((limit, false)),
+        Phase::Probing { ticket: Some(probe) } if probe == ticket => Ok((limit, true)),
+        Phase::Probing { .. } | Phase::Open { .. } => Err(Contradiction::BreakerOpen { ticket }),
+        Phase::Ramping => {
+            let half_minutes = at.since(breaker.since).as_secs() / 30;
+            let raised = u128::from(half_minutes) * u128::from(limit.div_ceil(20));
+            let units = u128::from(breaker.units).saturating_add(raised).max(1);
+            Ok((u64::try_from(units).map_or(limit, |units| units.min(limit)), false))
+        }
+    }
 }
 
 /// The most that a ticket may be granted with `room` units left.

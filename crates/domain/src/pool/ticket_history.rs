@@ -10,7 +10,9 @@ use std::time::Duration;
 pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
     Some(match event {
         // Pollers ask repeatedly, and nothing follows from it.
-        Event::Configured { .. } | Event::Snapshot { .. } | Event::Asked { .. } => return None,
+        Event::Configured { .. } | Event::Snapshot { .. } | Event::Breaker { .. } | Event::Asked { .. } => {
+            return None;
+        }
         Event::Enqueued { ticket } if ticket.least < ticket.asked => {
             format!("asked for {}, at least {}", ticket.asked, ticket.least)
         }
@@ -60,6 +62,9 @@ pub(super) fn ended(end: &End) -> String {
     match end {
         End::Released { failed: false } => "released its units".to_owned(),
         End::Released { failed: true } => "released its units and reported a failure".to_owned(),
+        End::Refused { reason } => {
+            format!("released its units and reported that the database refused it: {reason}")
+        }
         End::ByOperator { by, reason } => format!("was released by {by}: {reason}"),
         End::ByProbe => "was released, because the probe found none of its sessions".to_owned(),
         End::Unclaimed => "did not claim its units in time".to_owned(),

@@ -20,6 +20,7 @@ pub fn default_rules() -> Vec<Rule> {
         rule("long_queue_time", PoolSignal::WaitSeconds, Above(120.0), NOW),
         critical(rule("acquire_timeouts", PoolSignal::Timeouts, Above(5.0), NOW)),
         rule("oldest_waiter", PoolSignal::OldestWaitSeconds, Above(900.0), NOW),
+        rule("pool_breaker_open", PoolSignal::BreakerOpen, Above(0.0), NOW),
         // A slot is normally taken over within seconds, so one without an owner for a minute is a fault.
         rule("outbox_lag", OutboxSignal::LagSeconds, Above(60.0), MINUTE),
         rule("outbox_events_parked", OutboxSignal::Parked, Above(0.0), NOW),
@@ -83,6 +84,7 @@ mod tests {
                 "long_queue_time",
                 "acquire_timeouts",
                 "oldest_waiter",
+                "pool_breaker_open",
                 "outbox_lag",
                 "outbox_events_parked",
                 "outbox_default_partition",

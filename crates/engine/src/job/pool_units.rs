@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::pool::{PoolUse, holder};
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
-use tidemill_domain::pool::{End, Reason, ReleaseBy, Settings};
+use tidemill_domain::pool::{End, Reason, ReleaseBy, ReleaseOutcome, Settings};
 use tidemill_domain::words::plural;
 use tidemill_store::StoreError;
 
@@ -46,12 +46,17 @@ pub(super) async fn take(
     Ok(units)
 }
 
-pub(super) async fn give_back(hold: Hold, scope: &StepScope, failed: bool) {
+/// Releases the units of a step. If its error has the code of a refusal, the pool hears of that.
+pub(super) async fn give_back(hold: Hold, scope: &StepScope, outcome: Option<&Outcome>) {
     let step = scope.step();
     if hold.is_lost() {
         tracing::warn!(step, "the units of step {step} were taken back while it ran");
     }
-    if let Err(error) = hold.release(failed).await {
+    let end = match outcome {
+        Some(outcome) if outcome.is_completed() => ReleaseOutcome::Completed.end(None),
+        outcome => ReleaseOutcome::Failed.end(outcome.map(|outcome| outcome.exit.description.as_str())),
+    };
+    if let Err(error) = hold.end(end).await {
         tracing::warn!(step, %error, "the units of step {step} could not be given back; they come back after the execution");
     }
 }
@@ -132,7 +137,7 @@ impl<'a> UnitsRequest<'a> {
         match self.set_granted(&hold).await {
             Ok(()) => Ok(hold),
             Err(outcome) => {
-                give_back(hold, self.scope, true).await;
+                give_back(hold, self.scope, None).await;
                 Err(outcome)
             }
         }

@@ -176,8 +176,7 @@ pub(super) async fn run_body(
     match pool_units::take(resources, pool_use, scope).await? {
         Ok(hold) => {
             let ended = work(resources, step, scope, counters).await;
-            let is_completed = ended.as_ref().is_ok_and(|ended| ended.outcome.is_completed());
-            pool_units::give_back(hold, scope, !is_completed).await;
+            pool_units::give_back(hold, scope, ended.as_ref().ok().map(|ended| &ended.outcome)).await;
             ended
         }
         Err(outcome) => Ok(EndedStep { outcome, counters, context: context_at_start(step, scope) }),

@@ -59,15 +59,16 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::time::Duration;
-    use tidemill_domain::pool::Settings;
     use tidemill_domain::pool::command::Level;
     use tidemill_domain::pool::demand::LaterDemand;
+    use tidemill_domain::pool::{Breaker, Settings};
 
     fn seen() -> PoolLevel {
         let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
         settings.external_id = Some(4);
         PoolLevel {
-            level: Level::of(&settings, 720, Timestamp::EPOCH),
+            level: Level::of(&settings, &Breaker::default(), 720, Timestamp::EPOCH),
+            breaker: Breaker::default(),
             settings,
             active: 85,
             waiting: 3,

@@ -44,6 +44,8 @@ fn set_gauges(before: &BTreeSet<PoolName>, levels: &[(PoolLevel, Demand)]) -> BT
             (pool.as_str(), |of: fn(&PoolLevel) -> f64| seen.map_or(0.0, |(seen, _)| of(seen)));
         metrics::pool_in_use(pool).set(value(|seen| number(seen.level.usage)));
         metrics::pool_capacity(pool).set(value(|seen| f64::from(seen.level.max_units)));
+        metrics::pool_limit(pool).set(value(|seen| number(seen.level.limit)));
+        metrics::pool_breaker_open(pool).set(value(|seen| f64::from(u8::from(seen.breaker.is_open()))));
         metrics::pool_utilization(pool).set(value(|seen| seen.level.percent() / 100.0));
         metrics::pool_over(pool).set(value(|seen| number(seen.level.over_by())));
         metrics::pool_waiting(pool).set(value(|seen| number(seen.waiting)));

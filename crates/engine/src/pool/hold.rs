@@ -54,12 +54,17 @@ impl Hold {
         self.lost.load(Ordering::Acquire)
     }
 
+    pub async fn release(self, failed: bool) -> Result<(), PoolError> {
+        self.end(End::Released { failed }).await
+    }
+
+    /// Releases the units with what the holder reports.
     #[crate::boxed]
-    pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
+    pub async fn end(mut self, end: End) -> Result<(), PoolError> {
         self.beating.abort();
         // In a task, so that cancelling the caller does not stop it.
         let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
-        let giving_back = tokio::spawn(async move { give_back(&pools, &parts, failed).await });
+        let giving_back = tokio::spawn(async move { give_back(&pools, &parts, &end).await });
         giving_back.await.unwrap_or(Err(PoolError::Ending))
     }
 }
@@ -73,7 +78,7 @@ impl Drop for Hold {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
-                if let Err(error) = give_back(&pools, &parts, true).await {
+                if let Err(error) = give_back(&pools, &parts, &End::Released { failed: true }).await {
                     tracing::warn!(%error, "units could not be given back; they lapse by themselves");
                 }
             });
@@ -81,14 +86,14 @@ impl Drop for Hold {
     }
 }
 
-async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<(), PoolError> {
+async fn give_back(pools: &Pools, parts: &[Admitted], end: &End) -> Result<(), PoolError> {
     let mut outcome = Ok(());
     for part in parts {
         let release = Release {
             pool: part.pool.clone(),
             by: ReleaseBy::Ticket(part.ticket.id),
             epoch: Some(part.ticket.epoch),
-            end: End::Released { failed },
+            end: end.clone(),
             call: None,
         };
         let given_back = give_back_one(pools, release).await;

@@ -56,7 +56,10 @@ fn of_records<'t>(records: &[Record], ticket: impl Fn(TicketId) -> Option<&'t Ti
             }
             Event::Ended { ticket: id, end } => {
                 let had_nothing = ticket(*id).is_some_and(|ticket| ticket.granted.is_none());
-                let is_own_choice = matches!(end, End::StoppedAsking | End::GaveUp | End::Released { .. });
+                let is_own_choice = matches!(
+                    end,
+                    End::StoppedAsking | End::GaveUp | End::Released { .. } | End::Refused { .. }
+                );
                 sums.timeouts += u64::from(had_nothing && is_own_choice);
             }
             _ => {}

@@ -2,16 +2,18 @@
 //! live ones keep theirs.
 //!
 //! The program gets the suspect leases as JSON on standard input, and writes the number of sessions of each to standard
-//! output. Leases that it leaves out do not change; nor does any if it fails.
+//! output. Leases that it leaves out do not change; nor does any if it fails. If the database refuses the program, it
+//! writes the error as `refused`, which opens the circuit breaker of the pool.
 
 use super::program::{self, ProgramError};
 use super::{PoolError, Pools};
 use crate::{Leader, Process, Service};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
-use tidemill_domain::pool::{PoolName, State, command};
+use tidemill_domain::pool::refusal::reason;
+use tidemill_domain::pool::{BreakerChange, PoolName, State, command};
 use tidemill_store::pool::TicketRecord;
 
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
@@ -34,7 +36,9 @@ pub struct Probe {
 pub enum ProbeError {
     #[error(transparent)]
     Program(#[from] ProgramError),
-    #[error("its answer is not a JSON object of numbers by lease id")]
+    #[error(
+        "its answer is not a JSON object of numbers by lease id, with the text `refused` if the database refused it"
+    )]
     NotUnderstood(#[source] serde_json::Error),
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -75,8 +79,11 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
     }
     let question = question(&probe.pool, &suspects).to_string();
     let answer = program::run(&probe.command, &[], Some(&question), probe.timeout).await?;
-    let sessions: BTreeMap<String, u32> =
-        serde_json::from_slice(&answer).map_err(ProbeError::NotUnderstood)?;
+    let (refused, sessions) = read(&answer).map_err(ProbeError::NotUnderstood)?;
+    if let Some(error) = refused {
+        let (pool, change) = (probe.pool.clone(), BreakerChange::Refused { reason: reason(Some(&error)) });
+        pools.submit(command::Command::Breaker { pool, change }).await?;
+    }
     let mut told = 0;
     for suspect in suspects {
         let ticket = suspect.ticket.id;
@@ -88,6 +95,13 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
         }
     }
     Ok(told)
+}
+
+/// The error of the database if it refused the program, and sessions by lease id.
+fn read(answer: &[u8]) -> Result<(Option<String>, BTreeMap<String, u32>), serde_json::Error> {
+    let mut answer: Map<String, Value> = serde_json::from_slice(answer)?;
+    let refused = answer.remove("refused").map(serde_json::from_value).transpose()?;
+    Ok((refused, serde_json::from_value(Value::Object(answer))?))
 }
 
 fn question(pool: &PoolName, suspects: &[TicketRecord]) -> Value {

@@ -100,6 +100,19 @@ async fn who_has_no_session_is_freed_who_has_some_is_confirmed_and_the_rest_stay
 }
 
 #[tokio::test]
+async fn a_probe_that_the_database_refuses_opens_the_breaker() {
+    let stand = stand().await;
+    let there = stand.suspects[0];
+    let script = stand.script(&format!("echo '{{\"refused\": \"ORA-00020: x\", \"{there}\": 3}}'"));
+
+    assert_eq!(stand.probe(&script).await.unwrap(), 1);
+
+    assert_eq!(stand.states().await, [State::Running, State::Suspect, State::Suspect]);
+    let found = stand.bench.store.read().await.unwrap().pools().find(&adw()).await.unwrap().unwrap();
+    assert!(found.breaker.is_open() && found.breaker.reason == "ORA-00020", "{:?}", found.breaker);
+}
+
+#[tokio::test]
 async fn a_probe_that_fails_changes_nothing() {
     let stand = stand().await;
     let all: String = stand.suspects.iter().map(|id| format!("\"{id}\": 0,")).collect();

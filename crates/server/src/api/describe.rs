@@ -77,7 +77,9 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         Action::ExecutionRestart | Action::ExecutionStop => ("execution", "202", Some("Execution")),
         Action::ExecutionAbandon | Action::ExecutionRecover => ("execution", "200", Some("Execution")),
         Action::SchedulePause | Action::ScheduleResume => ("schedule", "200", Some("Schedule")),
-        Action::PoolPause | Action::PoolResume => ("pool", "200", Some("Pool")),
+        Action::PoolPause | Action::PoolResume | Action::BreakerOpen | Action::BreakerClose => {
+            ("pool", "200", Some("Pool"))
+        }
         Action::PoolDelete => ("pool", "200", None),
         Action::LeaseRelease => ("pool", "200", Some("ReleasedLease")),
         Action::EventReplay | Action::EventSkip | Action::EventRedirect | Action::EventEdit => {

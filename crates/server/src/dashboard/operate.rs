@@ -5,7 +5,7 @@ use super::job::schedule;
 use super::outbox::failed_event::{many, one};
 use super::page_context::home;
 use super::part::given;
-use super::pool::order as pool;
+use super::pool::{breaker, order as pool};
 use super::preferences::is_ours;
 use super::render::one as render;
 use super::{PageContext, PageResult, PageSnapshot, execution};
@@ -35,6 +35,8 @@ const ONE_CLICK: &str = "with one click on the dashboard";
 pub(crate) const fn asks(action: Action) -> Option<Permission> {
     match action {
         Action::LeaseRelease
+        | Action::BreakerOpen
+        | Action::BreakerClose
         | Action::EventReplay
         | Action::EventSkip
         | Action::EventsReplay
@@ -96,6 +98,9 @@ async fn ask(action: Action, visit: PageContext, places: Vec<String>, back: Back
     let object = object(&places);
     let question = match action {
         Action::LeaseRelease => pool::question(&visit, &mut tx, &places).await?,
+        Action::BreakerOpen | Action::BreakerClose => {
+            breaker::question(action, &visit, &mut tx, object, common.now).await?
+        }
         Action::EventReplay | Action::EventSkip => {
             one::question(action, &visit, &mut tx, object, common.now).await?
         }
@@ -219,6 +224,7 @@ async fn address_after(
         Action::PoolPause | Action::PoolResume => {
             pool::address_after(action, &back_or("/pools".into()), object)
         }
+        Action::BreakerOpen | Action::BreakerClose => back_or(format!("/pools/{object}")),
         Action::LeaseRelease => back_or(format!("/pools/{}", places.first().map_or("", String::as_str))),
         Action::EventReplay | Action::EventSkip => back_or(format!("/outbox/failed/{object}")),
         Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {

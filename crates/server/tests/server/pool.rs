@@ -1,6 +1,7 @@
 //! Pools by HTTP: the EMR Batch Agent API, calls in the form of AWS Lambda, and the native API.
 
 mod api;
+mod breaker;
 mod call;
 mod emr_agent;
 mod endpoint_token;

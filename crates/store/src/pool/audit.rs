@@ -33,6 +33,8 @@ pub enum Difference {
     Ticket(TicketId),
     #[error("the settings are not as the log says")]
     Settings,
+    #[error("the circuit breaker is not as the log says")]
+    Breaker,
     /// A counter of the pool's row differs.
     #[error("the pool says that {stored} tickets are {what}, and {counted} are")]
     Count { what: &'static str, stored: u64, counted: u64 },
@@ -61,7 +63,7 @@ impl Pools<'_> {
         if row.record.usage != counted {
             differences.push(Difference::Usage { stored: row.record.usage, counted });
         }
-        differences.extend(miscounted(&row.record, &stored));
+        differences.extend(miscounted(&row.record, &stored)?);
         // The row knows the beginning and the end of the log.
         let first = records.first().map(|record| record.version);
         if let Some(found) = first.filter(|first| *first != row.log_from) {
@@ -78,6 +80,9 @@ impl Pools<'_> {
                 if audit.ledger.settings() != stored.settings() {
                     differences.push(Difference::Settings);
                 }
+                if audit.ledger.breaker() != stored.breaker() {
+                    differences.push(Difference::Breaker);
+                }
                 let differs = |ticket: &&Ticket| audit.ledger.ticket(ticket.id) != Some(ticket);
                 differences
                     .extend(stored.tickets().filter(differs).map(|ticket| Difference::Ticket(ticket.id)));
@@ -93,15 +98,15 @@ impl Pools<'_> {
 }
 
 /// Counters of the row that differ from the tickets.
-fn miscounted(row: &PoolRecord, ledger: &Ledger) -> Vec<Difference> {
-    let counted = SavedPool::new(ledger, &[]);
-    [
+fn miscounted(row: &PoolRecord, ledger: &Ledger) -> Result<Vec<Difference>> {
+    let counted = SavedPool::new(ledger, &[])?;
+    let differences = [
         ("active", row.active, counted.active),
         ("waiting", row.waiting, counted.waiting),
         ("suspect", row.suspect, counted.suspect),
     ]
     .into_iter()
     .filter(|(_, stored, counted)| stored != counted)
-    .map(|(what, stored, counted)| Difference::Count { what, stored, counted })
-    .collect()
+    .map(|(what, stored, counted)| Difference::Count { what, stored, counted });
+    Ok(differences.collect())
 }

@@ -87,6 +87,7 @@ impl Pools<'_> {
             ledger.put(ticket);
         }
         ledger.set_settings(settings.clone());
+        ledger.set_breaker(row.record.breaker.clone());
         ledger.set_version(*version);
         Ok(ledger)
     }
@@ -107,7 +108,9 @@ impl Pools<'_> {
         let PoolRecord { settings, version, .. } = &row.record;
         let live = self.pool_ticket_live(settings.name.as_str()).await?;
         let tickets: Vec<_> = live.into_iter().map(|record| record.ticket).collect();
-        Ok(Ledger::restore(settings.clone(), *version, tickets))
+        let mut ledger = Ledger::restore(settings.clone(), *version, tickets);
+        ledger.set_breaker(row.record.breaker.clone());
+        Ok(ledger)
     }
 
     /// Run times of deleted tickets.

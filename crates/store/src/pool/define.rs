@@ -1,4 +1,4 @@
-//! Creates, changes and removes pools, and releases tickets. Each change has an audit entry and a log record.
+//! Creates, changes and removes pools, opens and closes their breakers, and releases tickets. Each change has an audit entry and a log record.
 
 use super::pass::{Lapses, PassRequest};
 use super::row::json;
@@ -6,11 +6,13 @@ use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::Result;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::action::Action;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::duration;
+use tidemill_domain::pool::breaker::Phase;
 use tidemill_domain::pool::command::{Answer, Command, Release, Released};
 use tidemill_domain::pool::estimate::Pace;
-use tidemill_domain::pool::{End, PoolName, ReleaseBy, Settings, TicketId};
+use tidemill_domain::pool::{BreakerChange, End, PoolName, ReleaseBy, Settings, TicketId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Defined {
@@ -106,10 +108,43 @@ impl Pools<'_> {
         Ok(Defined::Done)
     }
 
+    /// Changes the circuit breaker of a pool, and runs a pass with it.
+    #[crate::boxed]
+    pub async fn set_breaker(
+        &mut self,
+        name: &PoolName,
+        change: BreakerChange,
+        actor: &Actor,
+    ) -> Result<Defined> {
+        let Some(record) = self.lock(name).await? else { return Ok(Defined::NoSuchPool) };
+        let before = record.breaker;
+        let by_hand = match &change {
+            BreakerChange::Open { reason, .. } => Some((Action::BreakerOpen, "open", reason.clone())),
+            BreakerChange::Close { reason, .. } if before.phase != Phase::Closed => {
+                Some((Action::BreakerClose, "closed", reason.clone()))
+            }
+            // The pass itself records a refusal.
+            BreakerChange::Close { .. } | BreakerChange::Refused { .. } => None,
+        };
+        self.command(name, Command::Breaker { pool: name.clone(), change }).await?;
+        if let Some((action, after, reason)) = by_hand {
+            let now = self.now().await?;
+            let entry = AuditEntry::new(actor.clone(), action.as_str(), &object(name.as_str()));
+            let entry = entry.from_to(before.phase.as_str(), after).because(&reason);
+            self.audit_insert(&entry, now).await?;
+        }
+        Ok(Defined::Done)
+    }
+
     async fn configure(&mut self, settings: &Settings, actor: &Actor) -> Result<()> {
-        let pools = BTreeSet::from([settings.name.clone()]);
         let by = Some(actor.name.clone());
-        let commands = [Command::Configure { settings: Box::new(settings.clone()), by }];
+        let command = Command::Configure { settings: Box::new(settings.clone()), by };
+        self.command(&settings.name, command).await
+    }
+
+    async fn command(&mut self, name: &PoolName, command: Command) -> Result<()> {
+        let pools = BTreeSet::from([name.clone()]);
+        let commands = [command];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
         self.pass(&mut BTreeMap::new(), &request).await?;

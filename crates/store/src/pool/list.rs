@@ -1,17 +1,19 @@
 //! Lists of pools and tickets for people.
 
-use super::row::POOL;
+use super::row::{POOL, breaker};
 use crate::codec::DbId;
 use crate::error::Result;
 use crate::statement::{Columns, stored};
 use crate::tx::Pools;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket};
+use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::{Breaker, Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 stored! {
     #[derive(Clone, PartialEq, Debug)]
     pub struct PoolRecord in POOL |row| {
         pub settings: Settings => row.json("settings")?,
+        pub breaker: Breaker => breaker(row)?,
         /// The number of the last pass that changed it.
         pub version: i64,
         pub usage: u64,
@@ -32,6 +34,12 @@ stored! {
         pub ended_at: Option<Timestamp>,
         pub ending: Option<String>,
         pub expires_at: Option<Timestamp>,
+    }
+}
+
+impl PoolRecord {
+    pub fn level(&self, now: Timestamp) -> Level {
+        Level::of(&self.settings, &self.breaker, self.usage, now)
     }
 }
 

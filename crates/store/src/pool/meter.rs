@@ -11,12 +11,13 @@ use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::estimate::{Score, score};
 use tidemill_domain::pool::ticket::Eta;
 use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks};
-use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::pool::{Breaker, PoolName, Settings};
 use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolLevel {
     pub settings: Settings,
+    pub breaker: Breaker,
     pub level: Level,
     pub active: u64,
     pub waiting: u64,
@@ -80,7 +81,7 @@ statements! {
 
     /// By name. Reads only the tickets of pools with a queue.
     fn pool_level_list(limit: u32) -> Vec<LevelRow> {
-        "select name, settings, usage, active, waiting, suspect,
+        "select name, settings, breaker, usage, active, waiting, suspect,
                 case when waiting > 0 then (
                     select min(t.enqueued_at)
                     from tidemill_pool_ticket t
@@ -118,7 +119,7 @@ statements! {
          join tidemill_pool_ticket t on t.pool = p.name
          where t.ended_at >= $1
            and t.started_at is null
-           and t.ending in ('stopped_asking', 'gave_up', 'released', 'released_failed')
+           and t.ending in ('stopped_asking', 'gave_up', 'released', 'released_failed', 'released_refused')
          group by t.pool"
     }
 }

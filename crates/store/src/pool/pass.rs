@@ -4,18 +4,23 @@
 
 use super::POOL_CHANGED;
 use super::cache::PoolCache;
+use super::object;
 use super::row::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::crash_point;
 use crate::error::Result;
 use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::action::Action;
+use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::NewEvent;
+use tidemill_domain::pool::breaker::Phase;
 use tidemill_domain::pool::command::{Answer, Command, Level, Released, RequestKey};
 use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::event_summary::of_breaker;
 use tidemill_domain::pool::pass::{Outcome, pass};
-use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
+use tidemill_domain::pool::{Event, Ledger, PoolName, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 
 /// Lapsed tickets per pass.
@@ -90,8 +95,8 @@ impl Pools<'_> {
             let answer = match settled.remove(&index) {
                 Some(Answer::Released(released)) => {
                     let ledger = command.pools().first().and_then(|pool| ledgers.get(pool));
-                    let level = ledger.map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
-                    Some(Answer::Released(Released { level: level.unwrap_or(released.level), ..released }))
+                    let level = ledger.map_or(released.level, |ledger| ledger.level_at(now));
+                    Some(Answer::Released(Released { level, ..released }))
                 }
                 Some(answer) => Some(answer),
                 None => answers.next(),
@@ -153,16 +158,35 @@ impl Pools<'_> {
             for record in records {
                 saved.records.push(SavedRecord::new(pool, record)?);
             }
-            saved.pools.extend(ledgers.get(pool).map(|ledger| SavedPool::new(ledger, records)));
+            let saved_pool = ledgers.get(pool).map(|ledger| SavedPool::new(ledger, records)).transpose()?;
+            saved.pools.extend(saved_pool);
         }
         if saved.tickets.is_empty() && saved.records.is_empty() {
             return Ok(());
         }
         self.pool_save(&saved, now).await?;
+        self.audit_breakers(outcome).await?;
         self.publish_pool_events(outcome).await?;
         crash_point!("pool_saved");
         if concerns_others {
             self.wake(POOL_CHANGED);
+        }
+        Ok(())
+    }
+
+    /// Records breakers that opened and closed by themselves.
+    async fn audit_breakers(&mut self, outcome: &Outcome) -> Result<()> {
+        for (pool, records) in &outcome.records {
+            for record in records {
+                let Event::Breaker { breaker } = &record.event else { continue };
+                let action = match breaker.phase {
+                    Phase::Open { .. } if breaker.by.is_none() => Action::BreakerOpen,
+                    Phase::Closed if breaker.by.is_none() => Action::BreakerClose,
+                    _ => continue,
+                };
+                let entry = AuditEntry::new(Actor::system(), action.as_str(), &object(pool.as_str()));
+                self.audit_insert(&entry.because(&of_breaker(breaker)), record.at).await?;
+            }
         }
         Ok(())
     }

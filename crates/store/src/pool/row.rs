@@ -11,7 +11,7 @@ use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
-use tidemill_domain::pool::{Class, Ledger, PoolName, Settings, State, Ticket};
+use tidemill_domain::pool::{Breaker, Class, Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
 
 pub(super) const POOL: (&str, &str) = ("tidemill_pool", "name");
@@ -29,6 +29,7 @@ stored! {
     /// With its metrics.
     pub(crate) struct LevelRow in POOL |row| {
         settings: Settings => row.json("settings")?,
+        breaker: Breaker => breaker(row)?,
         usage: u64,
         active: u64,
         waiting: u64,
@@ -37,10 +38,19 @@ stored! {
     }
 }
 
+/// Null until the breaker changes for the first time.
+pub(super) fn breaker(row: &Columns<'_>) -> Result<Breaker, sqlx::Error> {
+    match row.get::<Option<String>>("breaker")? {
+        Some(_) => row.json("breaker"),
+        None => Ok(Breaker::default()),
+    }
+}
+
 impl LevelRow {
     pub(crate) fn level(self, now: Timestamp) -> PoolLevel {
         PoolLevel {
-            level: Level::of(&self.settings, self.usage, now),
+            level: Level::of(&self.settings, &self.breaker, self.usage, now),
+            breaker: self.breaker.seen(self.settings.limit_at(now), now),
             active: self.active,
             waiting: self.waiting,
             suspect: self.suspect,
@@ -166,14 +176,16 @@ pub(crate) struct SavedPool {
     pub(super) suspect: u64,
     /// Units of new requests.
     requested: u64,
+    breaker: Option<String>,
 }
 
 impl SavedPool {
-    pub(crate) fn new(ledger: &Ledger, records: &[Record]) -> Self {
+    pub(crate) fn new(ledger: &Ledger, records: &[Record]) -> Result<Self> {
         let count = |is: fn(&Ticket) -> bool| {
             ledger.tickets().filter(|ticket| is(ticket)).count().try_into().unwrap_or(u64::MAX)
         };
-        Self {
+        let breaker = Some(ledger.breaker()).filter(|breaker| **breaker != Breaker::default());
+        Ok(Self {
             name: ledger.settings().name.to_string(),
             version: ledger.version(),
             usage: ledger.usage(),
@@ -181,7 +193,8 @@ impl SavedPool {
             waiting: count(|ticket| ticket.state == State::Waiting),
             suspect: count(|ticket| ticket.state == State::Suspect),
             requested: requested(records),
-        }
+            breaker: breaker.map(json).transpose()?,
+        })
     }
 }
 

@@ -55,9 +55,10 @@ macro_rules! save_pools {
         concat!(
             "update tidemill_pool as p
              set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
-                 suspect = saved.suspect, requested = p.requested + saved.requested, changed_at = ", $now, "
+                 suspect = saved.suspect, requested = p.requested + saved.requested, breaker = saved.breaker,
+                 changed_at = ", $now, "
              from {rows saved ", $pools, ": name text, version bigint, usage bigint, active bigint, waiting bigint,
-                  suspect bigint, requested bigint}
+                  suspect bigint, requested bigint, breaker text}
              where p.name = saved.name"
         )
     };
@@ -96,18 +97,18 @@ statements! {
     }
 
     fn pool_find(name: &str) -> Option<PoolRow> {
-        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where name = $1"
     }
 
     pub fn Pools::find_external(external_id: i64) -> Option<PoolRecord> {
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where external_id = $1"
     }
 
     /// By name.
     pub fn Pools::list(limit: u32) -> Vec<PoolRecord> {
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool order by name limit $1"
     }
 
@@ -154,7 +155,7 @@ statements! {
 
     /// Blocks other passes until the transaction ends, but not rows that refer to these pools.
     fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
-        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool where name {in $1} order by name {for no key update}"
     }
 

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use operate::Changes;
 use std::path::PathBuf;
 use tidemill_domain::code::Exit;
-use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::pool::{PoolName, ReleaseOutcome, TicketId};
 use tidemill_server::api::pool::no_such_pool;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
@@ -73,6 +73,9 @@ pub(crate) enum PoolCommand {
         #[arg(long, value_parser = reason)]
         reason: Option<String>,
     },
+    /// Open or close the circuit breaker of a pool
+    #[command(subcommand)]
+    Breaker(BreakerCommand),
     /// List the leases of a pool, the oldest first
     Holders(Of),
     /// List waiting requests in the order of the queue
@@ -89,6 +92,12 @@ pub(crate) enum PoolCommand {
         /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
+        /// Outcome of the work of the holder: completed, failed or refused; refused opens the circuit breaker
+        #[arg(long)]
+        outcome: Option<ReleaseOutcome>,
+        /// Error of the work; a failure with a code by which databases refuse connections counts as refused
+        #[arg(long, value_name = "TEXT", requires = "outcome")]
+        error: Option<String>,
     },
     /// List decisions about pools, the newest first
     Events {
@@ -112,6 +121,23 @@ pub(crate) enum PoolCommand {
     Export(import::Export),
 }
 
+#[derive(Subcommand, Debug)]
+pub(crate) enum BreakerCommand {
+    /// Open the circuit breaker: no request starts until you close it, and holders keep their units
+    Open(BreakerOrder),
+    /// Close the circuit breaker: the whole limit applies again at once
+    Close(BreakerOrder),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BreakerOrder {
+    /// Name or external id of the pool
+    pool: String,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Of {
     /// Name or external id of the pool
@@ -131,10 +157,14 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit>
         PoolCommand::Delete { pool, reason } => operate::delete(&pool, reason.as_deref(), context).await,
         PoolCommand::Pause { pool, reason } => operate::pause(&pool, &reason, context).await,
         PoolCommand::Resume { pool, reason } => operate::resume(&pool, reason.as_deref(), context).await,
+        PoolCommand::Breaker(command) => operate::breaker(command, context).await,
         PoolCommand::Holders(of) => look::holders(&of, context).await,
         PoolCommand::Queue(of) => look::queue(&of, context).await,
         PoolCommand::Demand { pool } => look::demand(pool.as_deref(), context).await,
-        PoolCommand::Release { lease, reason } => operate::release(lease, &reason, context).await,
+        PoolCommand::Release { lease, reason, outcome, error } => {
+            let end = outcome.map(|outcome| outcome.end(error.as_deref()));
+            operate::release(lease, &reason, end, context).await
+        }
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,

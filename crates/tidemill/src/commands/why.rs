@@ -200,7 +200,7 @@ async fn explain(tx: &mut Tx, record: &TicketRecord, now: Timestamp) -> Result<E
     }
     if let Some(ledger) = ledgers.get(&record.pool) {
         explanation.in_use = Some(ledger.usage());
-        explanation.limit = Some(ledger.settings().limit_at(now));
+        explanation.limit = Some(ledger.level_at(now).limit);
         explanation.queue = explain_queue(ledger, &ledgers, record, now);
     }
     Ok(explanation)

@@ -136,6 +136,7 @@ fn missing(action: Action) -> &'static str {
     match action {
         Action::SchedulePause | Action::ScheduleResume => "nothing",
         Action::PoolPause | Action::PoolResume | Action::PoolDelete => "nothing",
+        Action::BreakerOpen | Action::BreakerClose => "nothing",
         Action::RowsReplay | Action::RowsSkip => "nothing",
         Action::LeaseRelease => "0193b1b0-0000-7000-8000-000000000000",
         Action::AlertSilence | Action::AlertUnsilence => "no_such_rule",

@@ -82,11 +82,26 @@ async fn a_pool_is_made_changed_paused_and_removed(database: Scratch) {
     assert!(shown.succeeds().stdout.contains("patch day"), "{shown:#?}");
     stage.run(&["pool", "resume", "etl", "--reason", "done"]).succeeds();
     assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["state"], "open");
+    stage.run(&["pool", "breaker", "open", "4", "--reason", "a restart"]).succeeds();
+    let shown = stage.run(&["pool", "show", "etl"]);
+    assert!(shown.succeeds().stdout.contains("a restart"), "{shown:#?}");
+    assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["breaker"]["state"], "open");
+    stage.run(&["pool", "breaker", "close", "etl", "--reason", "it is back"]).succeeds();
+    let again = stage.run(&["pool", "breaker", "close", "etl", "--reason", "it is back"]);
+    assert!(again.succeeds().stderr.contains("was not open"), "{again:#?}");
     stage.run(&["pool", "delete", "etl", "--reason", "moved"]).succeeds();
 
     stage.run(&["pool", "show", "etl"]).fails("TM1201", 3);
     let audit = stage.run(&["audit", "list"]).stdout;
-    for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.delete"] {
+    for action in [
+        "pool.create",
+        "pool.set",
+        "pool.pause",
+        "pool.resume",
+        "breaker.open",
+        "breaker.close",
+        "pool.delete",
+    ] {
         assert!(audit.contains(action), "{action}: {audit}");
     }
 }
@@ -160,6 +175,13 @@ async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts(databas
     assert!(events.succeeds().stdout.contains("batch was released by ann: its host is gone"), "{events:#?}");
     assert!(events.stdout.contains("batch/r1"), "{events:#?}");
     assert!(stage.run(&["audit", "list"]).stdout.contains("pool.release"));
+
+    let lease = json_of(&stage.run(&["why", "r2", "-o", "json"]))["items"][0]["id"].clone();
+    let error = ["--outcome", "failed", "--error", "ORA-00018: maximum number of sessions exceeded"];
+    let release = ["pool", "release", lease.as_str().unwrap(), "--reason", "its run failed"];
+    stage.run(&[&release[..], &error].concat()).succeeds();
+    let breaker = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["breaker"].clone();
+    assert_eq!((&breaker["state"], &breaker["reason"]), (&json!("open"), &json!("ORA-00018")));
 }
 
 async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so(database: Scratch) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lease::Epoch;
+use crate::pool::breaker::Phase;
 use crate::pool::settings::Capacity;
 use crate::pool::settings::{Pause, PoolName};
 use crate::pool::ticket::Upgrade;
@@ -105,6 +106,7 @@ prop_compose! {
 fn end() -> impl Strategy<Value = End> {
     prop_oneof![
         any::<bool>().prop_map(|failed| End::Released { failed }),
+        any::<String>().prop_map(|reason| End::Refused { reason }),
         (any::<String>(), any::<String>()).prop_map(|(by, reason)| End::ByOperator { by, reason }),
         select(vec![
             End::ByProbe,
@@ -118,12 +120,28 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
+fn breaker() -> impl Strategy<Value = Box<Breaker>> {
+    let phase = prop_oneof![
+        Just(Phase::Closed),
+        of(instant()).prop_map(|until| Phase::Open { until }),
+        of(id()).prop_map(|ticket| Phase::Probing { ticket }),
+        Just(Phase::Ramping),
+    ];
+    (phase, instant(), any::<String>(), of(any::<String>()), any::<u64>(), time()).prop_map(
+        |(phase, since, reason, by, units, pause)| {
+            Box::new(Breaker { phase, since, reason, by, units, pause })
+        },
+    )
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (settings(), of(any::<String>()))
             .prop_map(|(settings, by)| Event::Configured { settings: Box::new(settings), by }),
-        (settings(), prop::collection::vec(ticket(), 0..4))
-            .prop_map(|(settings, tickets)| Event::Snapshot { settings: Box::new(settings), tickets }),
+        (settings(), prop::collection::vec(ticket(), 0..4), breaker()).prop_map(
+            |(settings, tickets, breaker)| Event::Snapshot { settings: Box::new(settings), tickets, breaker }
+        ),
+        breaker().prop_map(|breaker| Event::Breaker { breaker }),
         ticket().prop_map(|ticket| Event::Enqueued { ticket: Box::new(ticket) }),
         (id(), number(), number(), weight(), instant()).prop_map(|(ticket, asked, least, weight, ask_by)| {
             Event::Asked { ticket, asked, least, weight, ask_by }

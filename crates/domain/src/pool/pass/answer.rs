@@ -8,7 +8,7 @@ use crate::pool::ledger::Contradiction;
 use crate::pool::settings::admit_limit;
 use crate::pool::ticket::Eta;
 use crate::pool::weight::lever;
-use crate::pool::{End, Event, Ledger, PoolName, Reason, Settings, State, Ticket, TicketId};
+use crate::pool::{End, Event, Ledger, PoolName, Reason, State, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -28,10 +28,14 @@ pub fn queue_positions(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason
     places.into_iter().map(with_estimate).collect()
 }
 
-fn stopped(settings: &Settings, usage: u64, now: Timestamp) -> Option<Reason> {
-    let limit = settings.limit_at(now);
+fn stopped(ledger: &Ledger, now: Timestamp) -> Option<Reason> {
+    let (settings, level) = (ledger.settings(), ledger.level_at(now));
+    let (limit, usage) = (settings.limit_at(now), level.usage);
     if settings.paused.is_some() {
         return Some(Reason::PoolPaused);
+    }
+    if ledger.breaker().is_open() || (level.over_by() > 0 && usage <= limit) {
+        return Some(Reason::BreakerOpen);
     }
     let usual = admit_limit(settings.max_units, settings.threshold_percent);
     match usage > limit {
@@ -51,7 +55,7 @@ impl Queue {
         };
         let queue: Vec<(Claimant, &Ticket)> = ledger.queue(now).into_iter().map(under_policy).collect();
         let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
-        let (limit, usage) = (ledger.settings().limit_at(now), ledger.usage());
+        let Level { limit, usage, .. } = ledger.level_at(now);
         // If the first request would fit here, another of its pools keeps it waiting.
         let fits = |claimant: &&(Claimant, &Ticket)| {
             usage.saturating_add(claimant.0.needs(claimant.0.least)) <= limit && !claimant.1.with.is_empty()
@@ -60,11 +64,16 @@ impl Queue {
             queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
         let outlook = Outlook { ledger, now };
         let view = View { limit, usage, queue: &claimants, held: &held, forecast: &outlook };
-        let reasons = reasons(policy, &view, stopped(ledger.settings(), usage, now));
+        let reasons = reasons(policy, &view, stopped(ledger, now));
         let places = (1..).zip(reasons).map(|(position, (id, reason))| (id, (position, reason))).collect();
-        // The end of a pause is unknown.
-        let is_paused = ledger.settings().paused.is_some();
-        let estimates = if is_paused { HashMap::new() } else { estimate(outlook, limit, &queue) };
+        // The ramp of a breaker is left out: it is short, and a probe starts with whatever fits the pool.
+        let limit = ledger.settings().limit_at(now);
+        // The end of a pause is unknown, and so is that of a breaker that was opened by hand.
+        let wait = ledger.breaker().wait(now).filter(|_| ledger.settings().paused.is_none());
+        let estimates = wait.map_or_else(HashMap::new, |wait| {
+            let starts = estimate(outlook, limit, &queue).into_iter();
+            starts.map(|(id, estimate)| (id, estimate.not_before(wait))).collect()
+        });
         Self { places, estimates }
     }
 }

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod adaptive;
+mod breaker;
 mod give_back;
 mod lapse;
 mod limit;

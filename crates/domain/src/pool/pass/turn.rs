@@ -15,8 +15,12 @@ use std::num::NonZeroU32;
 
 impl Pass<'_> {
     pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
+        self.advance_breakers()?;
         self.turn_away()?;
-        let queue = |ledger: &Ledger| ledger.queue(self.now).into_iter().map(Claimant::of).collect();
+        let queue = |ledger: &Ledger| {
+            let queue = ledger.queue(self.now).into_iter().map(Claimant::of).collect();
+            ledger.breaker().admits(queue, ledger.settings().policy)
+        };
         let queues: BTreeMap<PoolName, Vec<Claimant>> =
             self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect();
         let unreachable = self.unreachable();
@@ -89,7 +93,8 @@ impl Pass<'_> {
         let given: u64 =
             grants.iter().filter_map(|grant| Some(claimant(grant)?.needs(grant.parallel))).sum();
         let needs = head.needs(settings.policy.least(head.asked, head.least));
-        let fits = ledger.usage().saturating_add(given).saturating_add(needs) <= settings.limit_at(self.now);
+        let fits =
+            ledger.usage().saturating_add(given).saturating_add(needs) <= ledger.grant_limit_at(self.now);
         (fits && settings.paused.is_none()) || needs > settings.greatest_limit()
     }
 
@@ -142,7 +147,7 @@ impl Pass<'_> {
         let offer = |(pool, ledger): (&PoolName, &Ledger)| {
             let settings = ledger.settings();
             let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
-            let limit = settings.limit_at(self.now);
+            let limit = ledger.grant_limit_at(self.now);
             let forecast = &Outlook { ledger, now: self.now };
             let view = View { limit, usage: ledger.usage(), queue, held, forecast };
             let grants = if settings.paused.is_some() { Vec::new() } else { decide(settings.policy, &view) };
@@ -172,8 +177,11 @@ impl Pass<'_> {
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(()) };
         let claim_for = ledger.settings().claim_for;
         let Some(ticket) = ledger.ticket(id) else { return Ok(()) };
-        if ticket.state == State::Waiting {
-            let ask_by = ticket.ask_by.max(self.now).plus(claim_for);
+        let (state, ask_by) = (ticket.state, ticket.ask_by.max(self.now).plus(claim_for));
+        if let Some(breaker) = ledger.breaker().with_probe(id, self.now) {
+            self.set_breaker(pool, breaker)?;
+        }
+        if state == State::Waiting {
             self.apply(pool, Event::Granted { ticket: id, parallel, ask_by, turn, size })?;
             if let Some(call) = self.present.get(&id).cloned() {
                 self.apply(pool, Event::Claimed { ticket: id, call })?;

@@ -1,9 +1,12 @@
 //! Invariants after every pass.
 
 use super::world::World;
+use crate::pool::breaker::Phase;
 use crate::pool::pass::Outcome;
-use crate::pool::{Policy, PoolName, State, Ticket};
+use crate::pool::{Breaker, Policy, PoolName, State, Ticket};
+use crate::time::Timestamp;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl World {
     /// Checks these pools, which have just had their turn.
@@ -82,8 +85,25 @@ impl World {
             (None, Policy::Halving) => ticket.least.min(ticket.asked),
         };
         let usage = ledger.usage() - ticket.units() + ticket.weight.units(parallel);
-        settings.paused.is_none() && usage <= settings.limit_at(self.now)
+        let breaker = ledger.breaker();
+        let limit = match breaker.phase {
+            Phase::Closed | Phase::Probing { ticket: None } => settings.limit_at(self.now),
+            Phase::Ramping => ramp(breaker, settings.limit_at(self.now), self.now),
+            Phase::Probing { ticket: Some(_) } | Phase::Open { .. } => return false,
+        };
+        settings.paused.is_none() && usage <= limit
     }
+}
+
+/// The limit of a breaker that is ramping, step by step.
+pub(super) fn ramp(breaker: &Breaker, limit: u64, now: Timestamp) -> u64 {
+    let mut units = breaker.units.max(1);
+    let mut at = breaker.since.plus(Duration::from_secs(30));
+    while at <= now && units < limit {
+        units += limit.div_ceil(20);
+        at = at.plus(Duration::from_secs(30));
+    }
+    units.min(limit)
 }
 
 fn check_ticket(ticket: &Ticket) {

@@ -4,7 +4,7 @@ use super::world::World;
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use crate::pool::settings::{Pause, PoolName};
-use crate::pool::{Class, End, Policy, Ticket};
+use crate::pool::{BreakerChange, Class, End, Policy, Ticket};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -137,6 +137,7 @@ impl World {
             _ => (ReleaseBy::Holder(holder), Some(Epoch::new(1))),
         };
         let end = match self.random.below(10) {
+            _ if self.random.below(200) == 0 => End::Refused { reason: "ORA-00018".to_owned() },
             0 => End::ByOperator { by: "minsu".to_owned(), reason: "stuck".to_owned() },
             1 => End::GaveUp,
             2..4 => End::Released { failed: true },
@@ -163,6 +164,15 @@ impl World {
     fn configure(&mut self, pool: &PoolName) -> Command {
         let mut settings = Box::new(self.ledgers[pool].settings().clone());
         let at = self.now;
+        if self.random.percent(20) {
+            let (pool, by, reason) = (pool.clone(), "minsu".to_owned(), "patch day".to_owned());
+            let change = match self.random.below(5) {
+                0 => BreakerChange::Open { by, reason },
+                1 => BreakerChange::Refused { reason },
+                _ => BreakerChange::Close { by, reason },
+            };
+            return Command::Breaker { pool, change };
+        }
         match self.random.below(10) {
             0 => settings.paused = Some(Pause { by: "minsu".into(), reason: "patch day".into(), at }),
             1..5 => settings.paused = None,

@@ -1,7 +1,9 @@
 //! The state of a pool from its records, computed in the simplest way.
 
+use super::check::ramp;
+use crate::pool::breaker::Phase;
 use crate::pool::decide::{OVERTAKES_MAX, Turn};
-use crate::pool::{Class, Event, Holder, Policy, Record, Settings, Ticket, TicketId, Weight};
+use crate::pool::{Breaker, Class, Event, Holder, Policy, Record, Settings, Ticket, TicketId, Weight};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -22,6 +24,7 @@ struct Seat {
 /// All tickets of a pool.
 pub(super) struct Seats {
     settings: Settings,
+    breaker: Breaker,
     seats: BTreeMap<TicketId, Seat>,
     holders: BTreeSet<Holder>,
     pub(super) usage: u64,
@@ -29,7 +32,13 @@ pub(super) struct Seats {
 
 impl Seats {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, seats: BTreeMap::new(), holders: BTreeSet::new(), usage: 0 }
+        Self {
+            settings,
+            breaker: Breaker::default(),
+            seats: BTreeMap::new(),
+            holders: BTreeSet::new(),
+            usage: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -40,6 +49,14 @@ impl Seats {
     pub(super) fn follow(&mut self, record: &Record) {
         match &record.event {
             Event::Configured { settings, .. } => self.settings = (**settings).clone(),
+            Event::Breaker { breaker } => {
+                if let (Phase::Probing { ticket: Some(probe) }, true) =
+                    (self.breaker.phase, matches!(breaker.phase, Phase::Probing { ticket: Some(_) }))
+                {
+                    assert_eq!(breaker.phase, Phase::Probing { ticket: Some(probe) }, "two probes");
+                }
+                self.breaker = (**breaker).clone();
+            }
             Event::Enqueued { ticket } => self.sit_down(ticket),
             Event::Asked { ticket, asked, least, weight, .. } => {
                 let seat = self.seats.get_mut(ticket).unwrap();
@@ -144,7 +161,14 @@ impl Seats {
         self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
         self.usage += seat.weight.units(parallel);
         (seat.granted, seat.queued_since) = (Some(parallel), None);
-        let limit = self.settings.limit_at(record.at);
+        let limit = match self.breaker.phase {
+            Phase::Ramping => ramp(&self.breaker, self.settings.limit_at(record.at), record.at),
+            Phase::Closed => self.settings.limit_at(record.at),
+            phase => {
+                assert_eq!(phase, Phase::Probing { ticket: Some(ticket) }, "granted while open");
+                self.settings.limit_at(record.at)
+            }
+        };
         assert!(self.usage <= limit, "{} of {limit} after {record:?}", self.usage);
     }
 

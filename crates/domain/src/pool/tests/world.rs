@@ -7,7 +7,7 @@ use crate::pool::pass::{Outcome, expires_at, pass};
 use crate::pool::replay::replay;
 use crate::pool::settings::Capacity;
 use crate::pool::{
-    Answer, Command, Event, Holder, Ledger, Policy, PoolName, Record, Settings, TicketId, WeightModel,
+    Answer, Command, Holder, Ledger, Policy, PoolName, Record, Settings, TicketId, WeightModel,
 };
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,8 +207,7 @@ impl World {
 
     fn snapshot(&mut self) {
         for (pool, ledger) in &self.ledgers {
-            let settings = Box::new(ledger.settings().clone());
-            let event = Event::Snapshot { settings, tickets: ledger.tickets().cloned().collect() };
+            let event = ledger.snapshot();
             let first = Record {
                 version: ledger.version(),
                 seq: 0,
@@ -225,6 +224,7 @@ impl World {
     pub(super) fn saw_everything(&self) {
         for word in [
             "configured",
+            "breaker",
             "enqueued",
             "asked",
             "granted",
@@ -239,6 +239,7 @@ impl World {
             "ended",
             "released",
             "released_failed",
+            "released_refused",
             "by_operator",
             "by_probe",
             "held_too_long",

@@ -21,6 +21,8 @@ tidemill_domain::words! {
         Timeouts = "pool_timeouts",
         /// Leases whose holders stopped their heartbeats.
         SuspectLeases = "pool_suspect_leases",
+        /// 1 while the circuit breaker lets at most a probe start.
+        BreakerOpen = "pool_breaker_open",
     }
 }
 
@@ -59,6 +61,7 @@ impl PoolSignal {
                 Self::OldestWaitSeconds => seen.oldest_wait.as_secs_f64(),
                 Self::Timeouts => super::number(timeouts.get(&pool).copied().unwrap_or(0)),
                 Self::SuspectLeases => super::number(seen.suspect),
+                Self::BreakerOpen => f64::from(u8::from(seen.breaker.is_open())),
             };
             let subject = Subject::new(&format!("pool/{pool}")).ok();
             values.extend(subject.map(|subject| Observation { subject, value }));

@@ -152,6 +152,22 @@ async fn a_queue_that_takes_long_is_told_and_so_is_its_end() {
 }
 
 #[tokio::test]
+async fn an_open_breaker_is_told_and_so_is_its_end() {
+    let mut night = Night::under("pool_breaker_open").await;
+    night.ask("refused", 10).await;
+    assert_eq!(night.turns(MINUTE).await, (0, 0));
+
+    let by = ReleaseBy::Run { dag_id: "dag".into(), run_id: "refused".into() };
+    let end = End::Refused { reason: "ORA-00020".into() };
+    night.pass(Command::Release(Box::new(Release { pool: adw(), by, epoch: None, end, call: None }))).await;
+    assert_eq!(night.turns(2 * MINUTE).await, (1, 0));
+    assert!(matches!(night.alert().await, (AlertState::Firing { .. }, Severity::Warning)));
+    night.ask("tests", 10).await;
+    night.give_back("tests").await;
+    assert_eq!(night.turns(MINUTE).await, (0, 1));
+}
+
+#[tokio::test]
 async fn more_than_five_timeouts_in_a_minute_are_critical() {
     for (timeouts, fires) in [(5, 0), (6, 1)] {
         let mut night = Night::under("acquire_timeouts").await;

@@ -86,6 +86,8 @@ async fn becomes(stand: &Stand, expected: (u64, u64)) {
 enum Work {
     Succeeds,
     Fails,
+    /// Its database refuses it.
+    Refused,
     Panics,
 }
 
@@ -152,6 +154,9 @@ impl World {
         match work {
             Work::Succeeds => Ok(()),
             Work::Fails => Err(ItemError::new(ErrorKind::PROCESS, "boom")),
+            Work::Refused => {
+                Err(ItemError::new(ErrorKind::PROCESS, "FATAL: sorry, too many clients already"))
+            }
             Work::Panics => panic!("boom"),
         }
     }

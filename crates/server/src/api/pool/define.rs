@@ -1,4 +1,4 @@
-//! Create, change, pause, resume and remove pools.
+//! Create, change, pause, resume and remove pools; open and close their breakers.
 
 use super::{find, named, object, unknown};
 use crate::api::Body;
@@ -13,7 +13,7 @@ use tidemill_api::pool::{ChangePool, CreatePool, Pool, PoolRefusal};
 use tidemill_domain::action::Action;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::settings::Pause;
-use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::pool::{BreakerChange, PoolName, Settings};
 use tidemill_store::Tx;
 
 /// Creates a pool.
@@ -81,6 +81,15 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         Action::PoolDelete => {
             PoolRefusal::check(tx.pools().remove(&name, &actor, reason).await?, &name)?;
             return Ok((StatusCode::OK, json!({ "removed": name })));
+        }
+        Action::BreakerOpen | Action::BreakerClose => {
+            let (by, reason) = (actor.name.clone(), request.required_reason().to_owned());
+            let change = match request.action {
+                Action::BreakerOpen => BreakerChange::Open { by, reason },
+                _ => BreakerChange::Close { by, reason },
+            };
+            PoolRefusal::check(tx.pools().set_breaker(&name, change, &actor).await?, &name)?;
+            return answer(tx, StatusCode::OK, &name).await;
         }
         _ => return Err(request.mistaken()),
     };

@@ -14,7 +14,8 @@ use tidemill_api::pool::{PoolLease, ReleaseLease, ReleasedLease, SendHeartbeat};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Release};
 use tidemill_domain::pool::state::State as TicketState;
-use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
+use tidemill_domain::pool::{PoolName, ReleaseBy, ReleaseOutcome, TicketId};
+use tidemill_domain::words::UnknownWord;
 use tidemill_store::Tx;
 use tidemill_store::pool::TicketRecord;
 
@@ -52,12 +53,22 @@ pub(crate) async fn release(
         pool: usable_pool(&caller.principal, &record)?.clone(),
         by: ReleaseBy::Ticket(record.ticket.id),
         epoch: Some(Epoch::new(query.epoch)),
-        end: End::Released { failed: query.failed.unwrap_or(false) },
-        call: call_of(&caller, &what, json!([query.epoch, query.failed]))?,
+        end: outcome(&query)?.end(query.error.as_deref()),
+        call: call_of(&caller, &what, json!([query.epoch, query.failed, query.outcome, query.error]))?,
     };
     match caller.state.pools().release(release).await? {
         Answer::Released(released) => Ok(Json(ReleasedLease::from(&released))),
         answer => Err(failed(&answer)),
+    }
+}
+
+/// Without an outcome, `failed` counts.
+fn outcome(query: &ReleaseLease) -> Result<ReleaseOutcome, Problem> {
+    let bad = |bad: UnknownWord| Problem::bad_request(bad.to_string(), "send one of these, or leave it out");
+    match &query.outcome {
+        Some(outcome) => outcome.parse().map_err(bad),
+        None if query.failed == Some(true) => Ok(ReleaseOutcome::Failed),
+        None => Ok(ReleaseOutcome::Completed),
     }
 }
 

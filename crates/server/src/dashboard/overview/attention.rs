@@ -4,7 +4,7 @@ use super::outbox::Outbox;
 use super::page::Snapshot;
 use crate::dashboard::alert::rounded;
 use crate::dashboard::page_context::home;
-use crate::dashboard::part::{Health, command, count_text, empty_row, plural, state as state_word};
+use crate::dashboard::part::{Health, command, count_text, empty_row, plural, sentence, state as state_word};
 use crate::dashboard::{Audience, Page, Region, Times};
 use crate::state::State;
 use maud::{Markup, html};
@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use tidemill_domain::alert::{Severity, Subject};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::outbox::Count;
+use tidemill_domain::pool::event_summary::of_breaker;
 use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::InvalidJobFile;
@@ -145,6 +146,9 @@ fn failed(state: &State, failure: &Failure) -> Concern {
 fn full(state: &State, pool: &PoolLevel) -> Option<Concern> {
     let (name, over) = (&pool.settings.name, pool.level.over_by());
     let (severity, since, problem) = match &pool.settings.paused {
+        _ if pool.breaker.is_open() => {
+            (Severity::Warning, Some(pool.breaker.since), sentence(&of_breaker(&pool.breaker)))
+        }
         _ if over > 0 => {
             (Severity::Warning, None, format!("{} in use above the maximum.", plural(over, "unit", "units")))
         }

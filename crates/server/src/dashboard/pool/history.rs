@@ -1,13 +1,14 @@
 //! The decisions about a pool, as far back as the log is kept.
 
 use super::address::{PoolPage, Range, Tab};
-use crate::dashboard::part::{Health, list_table, pager, plural, state};
+use crate::dashboard::part::{Health, list_table, pager, plural, sentence, state};
 use crate::dashboard::{Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::decide::{Size, Turn};
 use tidemill_domain::pool::event::{End, Event};
+use tidemill_domain::pool::event_summary::of_breaker;
 use tidemill_store::pool::{Decision, DecisionPlace};
 use tidemill_store::{StoreError, Tx};
 
@@ -65,6 +66,10 @@ fn describe(decision: &Decision) -> (Health, &'static str, String) {
             let label = if settings.paused.is_some() { "paused" } else { "changed" };
             (Idle, label, decision.summary.clone().unwrap_or_else(|| "Settings changed".to_owned()))
         }
+        Event::Breaker { breaker } => {
+            let health = if breaker.is_open() { Warn } else { Ok };
+            (health, "breaker", sentence(&of_breaker(breaker)))
+        }
         Event::Snapshot { .. } => (Idle, "snapshot", "Snapshot of the pool".to_owned()),
         Event::Enqueued { ticket } => {
             let least = ticket.weight.units(ticket.least);
@@ -108,6 +113,9 @@ fn describe_end(end: &End) -> (Health, &'static str, String) {
     let (health, label, details) = match end {
         End::Released { failed: false } => (Ok, "ended", "Released by its holder"),
         End::Released { failed: true } => (Warn, "ended", "Released by its holder after a failure"),
+        End::Refused { reason } => {
+            return (Warn, "ended", format!("Released by its holder: the database refused it ({reason})"));
+        }
         End::ByOperator { by, reason } => return (Warn, "released", format!("By {by}: {reason}")),
         End::ByProbe => (Warn, "released", "The probe found no session"),
         End::PoolRemoved => (Warn, "released", "The pool was removed"),

@@ -11,8 +11,8 @@ use crate::dashboard::{
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
-use tidemill_domain::pool::Settings;
 use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::{Breaker, Settings};
 use tidemill_store::pool::PoolLevel;
 
 /// Maximum number of pools on the page, by name.
@@ -86,7 +86,7 @@ pub(crate) fn name(pool: &PoolLevel) -> String {
 pub(crate) fn first_cells(state: &State, pool: &PoolLevel) -> Markup {
     let (level, settings) = (pool.level, &pool.settings);
     html! {
-        td { (pool_state(settings, level, pool.suspect, pool.waiting)) }
+        td { (pool_state(settings, &pool.breaker, level, pool.suspect, pool.waiting)) }
         th.long scope="row" {
             a href=(state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
             @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
@@ -145,9 +145,16 @@ fn percent(units: u64, whole: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-pub(crate) fn pool_state(settings: &Settings, level: Level, suspect: u64, waiting: u64) -> Markup {
+pub(crate) fn pool_state(
+    settings: &Settings,
+    breaker: &Breaker,
+    level: Level,
+    suspect: u64,
+    waiting: u64,
+) -> Markup {
     let over = format!("over by {}", level.over_by());
     let (health, word) = match () {
+        () if breaker.is_open() => (Health::Bad, "breaker open"),
         () if level.over_by() > 0 => (Health::Bad, over.as_str()),
         () if settings.paused.is_some() => (Health::Idle, "paused"),
         () if suspect > 0 => (Health::Warn, "suspect leases"),

@@ -1,9 +1,11 @@
 //! The pages of pools.
 //!
 //! Reading order: `address` (which page), `list` (all pools), `create` (a new pool), `graph` (usage over time), `page` (one
-//! pool) with its tabs `ticket`, `history` and `settings`, `field` (settings in forms), `order` (pause, resume and release).
+//! pool) with its tabs `ticket`, `history` and `settings`, `field` (settings in forms), `order` (pause, resume and release),
+//! `breaker` (open and close).
 
 pub(crate) mod address;
+pub(crate) mod breaker;
 pub(crate) mod create;
 pub(crate) mod graph;
 pub(crate) mod list;

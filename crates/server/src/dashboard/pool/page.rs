@@ -1,6 +1,7 @@
 //! The page of a pool: usage now and over time, and tabs for leases, queue, history and settings.
 
 use super::address::{PoolPage, Range, Tab};
+use super::breaker;
 use super::graph::{self, Past};
 use super::list::{RowContext, bar, pool_state};
 use super::order::{self, PoolNotice};
@@ -14,7 +15,6 @@ use axum::extract::Path;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tidemill_domain::access::Permission;
-use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::{Ledger, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
@@ -80,12 +80,13 @@ pub(crate) fn regions(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage
 
 fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
     let (settings, times) = (pool.ledger.settings(), context.times);
-    let level = Level::of(settings, pool.ledger.usage(), times.now());
+    let level = pool.ledger.level_at(times.now());
+    let breaker = pool.ledger.breaker().seen(settings.limit_at(times.now()), times.now());
     let (suspect, waiting) = (pool.count(|ticket| ticket.state == TicketState::Suspect), pool.waiting());
     html! {
         div.body data-live=(live) {
             p.lead {
-                (pool_state(settings, level, suspect, waiting)) " "
+                (pool_state(settings, &breaker, level, suspect, waiting)) " "
                 b { (level.usage) } " of " b { (level.limit) } " units in use · " b { (waiting) } " waiting"
             }
             (bar(level, pool.past.peak().map(|step| step.most)))
@@ -105,6 +106,7 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
                 dt { "Oldest wait" }
                 dd { (times.maybe_length(pool.waiting_since(), "none")) }
                 dt { "Policy" } dd { (settings.policy) }
+                (breaker::fact(context, &breaker))
                 @if let Some(pause) = &settings.paused {
                     dt { "Paused" } dd { (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
                 }
@@ -112,6 +114,7 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
             div.row {
                 (order::button(context.state, context.buttons, settings))
                 (command(&settings.possible().command_for(&settings.name)))
+                (breaker::buttons(context, &settings.name, &breaker))
             }
         }
     }

@@ -42,6 +42,8 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/pools/{name}", "/pools/ADW?tab=history", Hostile),
     ("/pools/{name}", "/pools/ADW?tab=settings", Hostile),
     ("/pools/{name}/change", "/pools/ADW/change?max_units=10&threshold_percent=95&policy=fifo", Own),
+    ("/pools/{name}/breaker/open", "/pools/ADW/breaker/open", Own),
+    ("/pools/{name}/breaker/close", "/pools/ADW/breaker/close", Own),
     ("/pools/{name}/tickets/{id}/release", "", Hostile),
     ("/outbox", "/outbox", Hostile),
     ("/outbox/failed", "/outbox/failed", Hostile),

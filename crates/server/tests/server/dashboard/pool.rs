@@ -174,7 +174,8 @@ async fn usage(app: &App) -> (u64, u64) {
 
 /// The address of the first link that asks something.
 pub(super) fn asked(page: &str) -> String {
-    between(page, "data-ask href=\"", "\"").to_owned()
+    let tab = page.split_once("id=\"tab\"").unwrap().1;
+    between(tab, "data-ask href=\"", "\"").to_owned()
 }
 
 #[tokio::test]
@@ -242,6 +243,35 @@ async fn one_click_pauses_a_pool_and_another_undoes_it() {
         "a double click is one order"
     );
     assert_eq!(done[0].1, "patch day");
+}
+
+#[tokio::test]
+async fn a_breaker_is_opened_and_closed_with_a_reason() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let page = operator.get("/pools/ADW").await.text;
+    assert!(words(&page).contains("Breaker closed"), "{}", words(&page));
+    assert!(page.contains("/pools/ADW/breaker/open") && !page.contains("/pools/ADW/breaker/close"));
+    let question = operator.get("/pools/ADW/breaker/open").await.text;
+    assert!(question.contains("No request starts until somebody closes it"), "{}", words(&question));
+    assert!(operator.get("/pools/ADW/breaker/close").await.text.contains("The breaker is closed."));
+
+    let path = "/pools/ADW/breaker/open";
+    let missing = operator.submit("/pools", path, "key=k1").await;
+    assert_eq!(missing.status, StatusCode::BAD_REQUEST, "a reason is needed");
+    let answer = operator.submit("/pools", path, "key=k2&reason=patch+day&back=/pools/ADW").await;
+    assert_eq!((answer.status, answer.header("location")), (StatusCode::SEE_OTHER, "/pools/ADW"));
+
+    let page = words(&operator.get("/pools/ADW").await.text);
+    assert!(page.contains("breaker open") && page.contains("by operator: patch day"), "{page}");
+    assert!(words(&operator.get("/pools").await.text).contains("breaker open ADW"));
+    let history = words(&operator.get("/pools/ADW?tab=history").await.text);
+    assert!(history.contains("Breaker opened by operator: patch day"), "{history}");
+    assert!(words(&operator.get("/").await.text).contains("Breaker opened by operator: patch day"));
+    let closed = operator.submit("/pools", "/pools/ADW/breaker/close", "key=k3&reason=done").await;
+    assert_eq!(closed.status, StatusCode::SEE_OTHER);
+    assert!(words(&operator.get("/pools/ADW").await.text).contains("Breaker closed since"));
 }
 
 #[tokio::test]

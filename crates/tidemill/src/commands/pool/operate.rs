@@ -1,6 +1,6 @@
-//! `pool create`, `set`, `pause`, `resume`, `delete` and `release`.
+//! `pool create`, `set`, `pause`, `resume`, `breaker`, `delete` and `release`.
 
-use super::{find, look};
+use super::{BreakerCommand, find, look};
 use crate::commands::job::reason;
 use crate::commands::prelude::*;
 use std::num::NonZeroU32;
@@ -8,8 +8,9 @@ use std::time::Duration;
 use tidemill_api::View;
 use tidemill_api::pool::{Pool, PoolRefusal, put};
 use tidemill_domain::duration;
+use tidemill_domain::pool::breaker::Phase;
 use tidemill_domain::pool::settings::{Capacity, Pause};
-use tidemill_domain::pool::{Policy, PoolName, Settings, TicketId, WeightModel};
+use tidemill_domain::pool::{BreakerChange, End, Policy, PoolName, Settings, TicketId, WeightModel};
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 use tidemill_domain::words::plural;
@@ -57,6 +58,25 @@ async fn set_pause(
     Ok(before)
 }
 
+pub(super) async fn breaker(command: BreakerCommand, context: &Context) -> Result<Exit> {
+    let (mut tx, actor) = (context.begin().await?, context.actor());
+    let by = actor.name.clone();
+    let (pool, change) = match command {
+        BreakerCommand::Open(order) => (order.pool, BreakerChange::Open { by, reason: order.reason }),
+        BreakerCommand::Close(order) => (order.pool, BreakerChange::Close { by, reason: order.reason }),
+    };
+    let before = find(&mut tx, &pool).await?;
+    let name = before.settings.name;
+    let text = match (&change, before.breaker.phase) {
+        (BreakerChange::Close { .. }, Phase::Closed) => "was not open",
+        (BreakerChange::Close { .. }, _) => "is closed; the whole limit applies again",
+        _ => "is open; no request starts until you close it",
+    };
+    PoolRefusal::check(tx.pools().set_breaker(&name, change, &actor).await?, &name)?;
+    tx.commit().await?;
+    context.done(&format!("the breaker of {name} {text}"))
+}
+
 pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
@@ -65,9 +85,19 @@ pub(super) async fn delete(pool: &str, reason: Option<&str>, context: &Context) 
     context.done(&format!("deleted the pool {name} and its history"))
 }
 
-pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit> {
+pub(super) async fn release(
+    lease: TicketId,
+    reason: &str,
+    reported: Option<End>,
+    context: &Context,
+) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let record = tx.pools().ticket(lease).await?;
+    if let (Some(End::Refused { reason }), Some(record)) = (reported, &record)
+        && record.ticket.state.counts()
+    {
+        tx.pools().set_breaker(&record.pool, BreakerChange::Refused { reason }, &context.actor()).await?;
+    }
     let released = tx.pools().release_ticket(lease, &context.actor(), reason).await?;
     tx.commit().await?;
     let Some((pool, released)) = released else {
@@ -223,7 +253,7 @@ pub(super) async fn set(set: Set, context: &Context) -> Result<Exit> {
 }
 
 /// Fields of a pool that follow from its settings.
-const DERIVED: [&str; 4] = ["state", "limit", "available", "over_by"];
+const DERIVED: [&str; 5] = ["state", "limit", "available", "over_by", "breaker"];
 
 fn changed(before: &PoolRecord, after: &PoolRecord, now: Timestamp) -> Listing {
     let [before, after] = [before, after].map(|record| json!(Pool::from((record, now))));

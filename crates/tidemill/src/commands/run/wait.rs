@@ -121,6 +121,7 @@ fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
     let pool = &waits.pool;
     let is = match waits.reason {
         Reason::PoolPaused => "is paused",
+        Reason::BreakerOpen => "waits until its database accepts connections",
         _ => "is full",
     };
     let (what, more) = match wait.is_zero() {

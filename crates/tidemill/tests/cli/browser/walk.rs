@@ -42,6 +42,8 @@ const STOPS: &[Stop] = &[
         "/pools/{name}/change",
         "/pools/ADW/change?max_units=20&threshold_percent=100&policy=fifo",
     ),
+    ("pool-breaker-open", "/pools/{name}/breaker/open", "/pools/ADW/breaker/open"),
+    ("pool-breaker-close", "/pools/{name}/breaker/close", "/pools/ADW/breaker/close"),
     ("pool-release", "/pools/{name}/tickets/{id}/release", "/pools/ADW/tickets/{ticket}/release"),
     ("outbox", "/outbox", "/outbox"),
     ("outbox-failed", "/outbox/failed", "/outbox/failed?state=open&topic=orders.of.the.north"),

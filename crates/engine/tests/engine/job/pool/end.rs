@@ -15,6 +15,7 @@ use tidemill_store::scratch::Scratch;
 
 tidemill_store::on_both![
     whatever_the_end_the_units_come_back_and_a_restart_asks_again,
+    a_step_whose_database_refuses_it_opens_the_breaker,
     who_is_stopped_in_the_queue_leaves_it,
     a_process_that_ends_in_order_gives_back_what_its_steps_hold,
     who_waited_too_long_fails_and_can_be_restarted,
@@ -39,6 +40,20 @@ async fn whatever_the_end_the_units_come_back_and_a_restart_asks_again(scratch: 
         assert!(again.is_completed());
         assert_eq!((world.runs(), level(&stand).await), (2, (0, 0)));
     }
+}
+
+async fn a_step_whose_database_refuses_it_opens_the_breaker(scratch: Scratch) {
+    let stand = stand(scratch).await;
+    for (work, is_open) in [(Work::Fails, false), (Work::Refused, true)] {
+        let job = Job::new(format!("{work:?}")).step(World::new().does(work).step("s").pool(all(6)));
+
+        let failed = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+        assert_eq!(failed.end.status, BatchStatus::Failed, "{work:?}");
+        let pool = record(&stand).await;
+        assert_eq!((pool.usage, pool.breaker.is_open()), (0, is_open), "{work:?}");
+    }
+    assert_eq!(record(&stand).await.breaker.reason, "SQLSTATE 53300");
 }
 
 async fn who_is_stopped_in_the_queue_leaves_it(scratch: Scratch) {

@@ -201,7 +201,7 @@ pub(super) fn status(records: &[PoolRecord], now: Timestamp) -> Value {
 fn source(record: &PoolRecord, now: Timestamp) -> (String, Value) {
     let settings = &record.settings;
     let key = settings.external_id.map_or_else(|| settings.name.to_string(), |id| id.to_string());
-    let level = Level::of(settings, record.usage, now);
+    let level = record.level(now);
     let source = json!({
         "name": settings.name,
         "max_connections": level.max_units,
@@ -211,6 +211,7 @@ fn source(record: &PoolRecord, now: Timestamp) -> (String, Value) {
         "active_batches": record.active,
         "waiting_batches": record.waiting,
         "paused": settings.paused.is_some(),
+        "breaker": record.breaker.seen(settings.limit_at(now), now).phase.as_str(),
         "over_by": level.over_by(),
         "suspect_batches": record.suspect,
     });

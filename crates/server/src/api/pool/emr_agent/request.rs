@@ -5,9 +5,10 @@ use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
 use serde_json::Value;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::holder::LONGEST_NAME;
-use tidemill_domain::pool::{Class, Holder};
+use tidemill_domain::pool::{Class, Holder, ReleaseOutcome};
 
 const PARALLEL_MAX: i64 = 1_000_000;
+const ERROR_CHARS_MAX: usize = 100_000;
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
 tidemill_domain::words! {
@@ -15,11 +16,6 @@ tidemill_domain::words! {
         Acquire = "acquire",
         Release = "release",
         Status = "status",
-    }
-
-    pub enum Outcome {
-        Completed = "completed",
-        Failed = "failed",
     }
 }
 
@@ -57,7 +53,9 @@ pub struct Release {
     pub holder: Holder,
     /// Epoch of the lease; none for any.
     pub epoch: Option<i64>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ReleaseOutcome>,
+    /// The error of the batch.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +83,8 @@ impl Request {
                 pool: required_pool(&fields, &spec)?,
                 holder: holder(&fields)?,
                 epoch: fields.number("epoch", 0..=i64::MAX)?,
-                outcome: fields.word("outcome", Outcome::NAMES)?,
+                outcome: fields.word("outcome", ReleaseOutcome::NAMES)?,
+                error: fields.long_text("error", ERROR_CHARS_MAX)?,
             })),
             Action::Status => Ok(Self::Status(pool(&fields, &spec)?)),
         }

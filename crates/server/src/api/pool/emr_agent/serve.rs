@@ -2,7 +2,7 @@
 
 use super::UnknownPool;
 use super::answer::{self, AcquireAnswer, ReleaseAnswer, compact};
-use super::request::{Acquire, Action, Outcome, PoolKey, Release, Request};
+use super::request::{Acquire, Action, PoolKey, Release, Request};
 use crate::access::Principal;
 use crate::api::pool::{call_of, failed, gone, object, wait_for_units};
 use crate::api::{QueryString, read_body};
@@ -16,9 +16,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::command::{self, Admitted, Answer, Level, Release as Command};
+use tidemill_domain::pool::command::{self, Admitted, Answer, Release as Command};
 use tidemill_domain::pool::weight::Lever;
-use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy, UnitRequest};
+use tidemill_domain::pool::{PoolName, Reason, ReleaseBy, ReleaseOutcome, UnitRequest};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest};
 use tidemill_store::pool::PoolRecord;
 
@@ -120,7 +120,7 @@ impl Call<'_> {
             Answer::Refused { reason: Reason::UnknownPool, .. } => return Ok(self.unknown(request)),
             Answer::Refused { pool, reason } => {
                 let (record, now) = (self.record(&pool).await?, self.state.inner().parts.clock.now());
-                let level = record.map(|record| Level::of(&record.settings, record.usage, now));
+                let level = record.map(|record| record.level(now));
                 AcquireAnswer::refused(reason, degree, level)
             }
             answer => return Err(failed(&answer)),
@@ -164,7 +164,7 @@ impl Call<'_> {
             pool: pool.clone(),
             by,
             epoch: request.epoch.map(Epoch::new),
-            end: End::Released { failed: request.outcome == Some(Outcome::Failed) },
+            end: request.outcome.unwrap_or(ReleaseOutcome::Completed).end(request.error.as_deref()),
             call: self.call.clone(),
         };
         match self.state.pools().release(command).await? {

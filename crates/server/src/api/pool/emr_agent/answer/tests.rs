@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::ticket::Upgrade;
-use tidemill_domain::pool::{Class, Holder, Settings, State, Ticket, Weight};
+use tidemill_domain::pool::{Breaker, Class, Holder, Settings, State, Ticket, Weight};
 
 const LEASE: &str = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 
@@ -137,7 +137,18 @@ fn a_status_is_the_agents() {
             ..Settings::new(name.parse().unwrap(), max_units)
         };
         let (created_at, changed_at) = (Timestamp::EPOCH, Timestamp::EPOCH);
-        PoolRecord { settings, version: 1, usage, active, waiting, suspect: 0, created_at, changed_at }
+        let breaker = Breaker::default();
+        PoolRecord {
+            settings,
+            breaker,
+            version: 1,
+            usage,
+            active,
+            waiting,
+            suspect: 0,
+            created_at,
+            changed_at,
+        }
     };
     let records = [
         pool(4, "ADW", (1000, 95), [720, 85, 3]),
@@ -150,7 +161,7 @@ fn a_status_is_the_agents() {
     assert_eq!(answer["timestamp"], "2024-01-25T02:30:00Z");
     assert_eq!(answer["sources"].as_object().unwrap().keys().collect::<Vec<_>>(), ["4", "5", "10"]);
     assert_eq!(answer.as_object().unwrap().keys().collect::<Vec<_>>(), ["sources", "timestamp"]);
-    let ours = ["paused", "over_by", "suspect_batches"];
+    let ours = ["paused", "breaker", "over_by", "suspect_batches"];
     let agent = r#"{ "name": "ADW", "max_connections": 1000, "threshold": 950, "current_usage": 720,
                      "available": 230, "active_batches": 85, "waiting_batches": 3 }"#;
     begins_with(&answer["sources"]["4"], agent, &ours);

@@ -53,7 +53,8 @@ fn the_documents_acquire_is_read() {
 
 #[test]
 fn the_documents_release_is_read_with_the_text_that_a_template_makes_of_the_number() {
-    let expected = Release { pool: PoolKey::SrcDbId(4), holder: holder(), epoch: None, outcome: None };
+    let expected =
+        Release { pool: PoolKey::SrcDbId(4), holder: holder(), epoch: None, outcome: None, error: None };
     for id in [json!(4), json!("4")] {
         let request = json!({
             "action": "release",
@@ -88,7 +89,7 @@ fn what_we_add_is_read() {
 
     let release = with(json!({ "action": "release", "epoch": "7", "outcome": "failed" }));
     let Ok(Request::Release(release)) = read(release) else { panic!() };
-    assert_eq!((release.epoch, release.outcome), (Some(7), Some(Outcome::Failed)));
+    assert_eq!((release.epoch, release.outcome), (Some(7), Some(ReleaseOutcome::Failed)));
 }
 
 #[test]
@@ -184,11 +185,11 @@ fn what_is_wrong_is_named() {
     let epoch = with(json!({ "action": "release", "epoch": -1 }));
     assert!(read(epoch).unwrap_err().starts_with("epoch: "));
     let outcome = with(json!({ "action": "release", "outcome": "well" }));
-    assert_eq!(read(outcome).unwrap_err(), "outcome: it is none of completed, failed");
+    assert_eq!(read(outcome).unwrap_err(), "outcome: it is none of completed, failed, refused");
 }
 
 /// Every field that is read.
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "action",
     "dag_id",
     "dag_run_id",
@@ -208,6 +209,7 @@ const FIELDS: [&str; 21] = [
     "rsrcSpecData",
     "epoch",
     "outcome",
+    "error",
     "request",
     "prttCnt",
 ];
@@ -252,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn one_field_of_any_kind_is_read_or_refused_by_its_own_name(field in prop::sample::select(&FIELDS[..20]), value in any_json()) {
+    fn one_field_of_any_kind_is_read_or_refused_by_its_own_name(field in prop::sample::select(&FIELDS[..21]), value in any_json()) {
         if let Err(error) = Request::read(&with(json!({ field: value })), None) {
             prop_assert!(error.field.starts_with(field), "{}: {}", field, error);
         }
