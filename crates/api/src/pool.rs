@@ -11,12 +11,12 @@ use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::breaker::{Breaker, Phase};
 use tidemill_domain::pool::command::{Admitted, Released, Waits};
 use tidemill_domain::pool::demand::{Demand, LaterDemand};
-use tidemill_domain::pool::estimate::Estimate;
+use tidemill_domain::pool::estimate::{Estimate, Score};
 use tidemill_domain::pool::pass::queue_positions;
 use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Holder, Ledger, PoolName, Reason, Ticket};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::{PoolEventSummary, PoolRecord, TicketRecord};
+use tidemill_store::pool::{LastAudit, PoolEventSummary, PoolRecord, TicketRecord};
 
 shapes! {
     /// A pool.
@@ -77,6 +77,29 @@ shapes! {
         created_at: Timestamp = record.created_at,
         /// Time of the last decision.
         changed_at: Timestamp = record.changed_at,
+        /// How good the estimates of waits were. Null in lists and in answers to changes.
+        estimates: Option<PoolEstimates> = None,
+        /// The last nightly audit; null before the first one.
+        audit: Option<PoolAudit> = record.audit.as_ref().map(PoolAudit::from),
+    }
+
+    /// How good the estimates of waits were, by the last 500 starts after a wait.
+    pub struct PoolEstimates from score: &Score {
+        /// Number of starts. With fewer than 20, the other numbers are null.
+        count: usize = score.count,
+        /// Half of the starts were at most this far from `eta_p50`.
+        median_error_seconds: Option<u64> = score.is_enough().then(|| score.median_error.as_secs()),
+        /// Percentage of starts before `eta_p90`.
+        p90_held_percent: Option<u8> = score.is_enough().then_some(score.p90_held_percent),
+    }
+
+    /// A replay of the log of a pool, with checks of every decision.
+    pub struct PoolAudit from audit: &LastAudit {
+        at: Timestamp = audit.at,
+        /// Number of records in the log.
+        decisions: u64 = audit.decisions,
+        /// Number of decisions that break a rule, and of stored values that differ from the log.
+        violations: u64 = audit.violations,
     }
 
     /// Why a pool is paused.
@@ -126,6 +149,12 @@ shapes! {
         /// The table that the holder reads.
         table: String = record.ticket.table.clone(),
         enqueued_at: Timestamp = record.ticket.enqueued_at,
+        /// When the request should have got its units, as estimated when it entered the queue (median).
+        eta_p50: Option<Timestamp> = record.ticket.eta.map(|eta| eta.p50),
+        /// The same, 90th percentile.
+        eta_p90: Option<Timestamp> = record.ticket.eta.map(|eta| eta.p90),
+        /// Number of later requests that started before it.
+        overtaken: u32 = record.ticket.overtaken,
         granted_at: Option<Timestamp> = record.ticket.granted_at,
         /// The lease becomes suspect or ends at this time unless the holder sends a heartbeat.
         expires_at: Option<Timestamp> = record.expires_at,
@@ -163,6 +192,12 @@ shapes! {
         eta_seconds: Option<u64> = estimate.map(|estimate| estimate.p50.as_secs()),
         /// Expected wait in seconds (90th percentile).
         eta_p90_seconds: Option<u64> = estimate.map(|estimate| estimate.p90.as_secs()),
+        /// Expected start (median).
+        eta_p50: Option<Timestamp> = estimate.map(|estimate| now.plus(estimate.p50)),
+        /// Expected start (90th percentile).
+        eta_p90: Option<Timestamp> = estimate.map(|estimate| now.plus(estimate.p90)),
+        /// Number of later requests that started before it.
+        overtaken: u32 = ticket.overtaken,
         /// Why the request waits.
         reason: &'static str = reason.as_str(),
         /// The reason as a sentence.
@@ -216,6 +251,12 @@ shapes! {
         eta_seconds: Option<u64> = waits.estimate.map(|estimate| estimate.p50.as_secs()),
         /// Expected wait in seconds (90th percentile).
         eta_p90_seconds: Option<u64> = waits.estimate.map(|estimate| estimate.p90.as_secs()),
+        /// Expected start (median).
+        eta_p50: Option<Timestamp> = waits.estimate.map(|estimate| waits.at.plus(estimate.p50)),
+        /// Expected start (90th percentile).
+        eta_p90: Option<Timestamp> = waits.estimate.map(|estimate| waits.at.plus(estimate.p90)),
+        /// Number of later requests that started before it.
+        overtaken: u32 = waits.overtaken,
         /// Repeat the request after this many seconds.
         wait_seconds: u32 = waits.wait_seconds,
     }

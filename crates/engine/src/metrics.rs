@@ -61,6 +61,7 @@ metric_table! {
     gauge outbox_wal() = "tidemill_outbox_wal_bytes_per_event", "Bytes of the write-ahead log that acknowledgements cost for each event.";
     counter pool_allowed(pool) = "tidemill_pool_acquire_allowed_total", "Requests that got all their units at once, by pool.";
     gauge pool_breaker_open(pool) = "tidemill_pool_breaker_open", "1 while the circuit breaker lets at most a probe start, otherwise 0, by pool.";
+    gauge pool_audit_violations(pool) = "tidemill_pool_audit_violations", "Violations that the last nightly audit found, by pool.";
     gauge pool_capacity(pool) = "tidemill_pool_capacity_units", "Units that there are, by pool.";
     gauge pool_demand(pool, horizon, percentile) = "tidemill_pool_demand_units", "Units that are needed now, in 5 and in 15 minutes, by pool, horizon and percentile.";
     counter pool_downgraded(pool) = "tidemill_pool_acquire_downgraded_total", "Requests that got fewer units than they asked for, by pool.";

@@ -6,6 +6,7 @@
 pub mod hold;
 pub mod pools;
 
+pub mod auditor;
 pub mod keeper;
 pub mod on_demand;
 pub mod probe;

@@ -18,7 +18,7 @@ pub mod pass;
 pub(crate) mod row;
 pub mod view;
 
-pub use audit::{Audited, Difference};
+pub use audit::{Audited, Difference, LastAudit};
 pub use cache::PoolCache;
 pub use decision::{Decision, DecisionPlace};
 pub use define::Defined;

@@ -223,6 +223,10 @@ pub struct Waits {
     pub reason: Reason,
     pub level: Level,
     pub estimate: Option<Estimate>,
+    /// When this was estimated.
+    pub at: Timestamp,
+    /// How many later requests started before it.
+    pub overtaken: u32,
     pub wait_seconds: u32,
 }
 

@@ -153,13 +153,22 @@ fn in_order<I: Iterator<Item = NonZeroU32>>(view: &View<'_>, steps: impl Fn(&Cla
     grants
 }
 
+/// By which rules a request started, as one sentence.
+pub fn why_started(turn: Turn, size: Size) -> String {
+    format!("{}, and {}", turn.sentence(), size.sentence())
+}
+
 /// Why the remaining requests wait, in order; `usage` is that after [`decide`].
 pub fn reasons(policy: Policy, view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
     let room = view.limit.saturating_sub(view.usage);
     let draining = match policy {
-        Policy::Adaptive => view.queue.iter().position(|claimant| adaptive::is_protected(claimant, view.forecast.now())),
+        Policy::Adaptive => {
+            view.queue.iter().position(|claimant| adaptive::is_protected(claimant, view.forecast.now()))
+        }
         Policy::Halving | Policy::Fifo => None,
     };
+    let mut waits_for_all = adaptive::waits_for_all(view);
+    let mut is_better_later = |claimant: &Claimant| policy == Policy::Adaptive && waits_for_all(claimant);
     let reason = |(place, claimant): (usize, &Claimant)| {
         let fits = claimant.needs(claimant.least) <= room;
         let reason = match shrunk {
@@ -168,6 +177,7 @@ pub fn reasons(policy: Policy, view: &View<'_>, shrunk: Option<Reason>) -> Vec<(
             None if place == 0 && fits => Reason::EndsEarlierInFull,
             None if place == 0 => Reason::PoolFull,
             None if fits && draining.is_some_and(|draining| draining < place) => Reason::PoolDraining,
+            None if fits && is_better_later(claimant) => Reason::EndsEarlierInFull,
             None if fits => Reason::LargerRequestReserved,
             None => Reason::BehindInQueue,
         };
@@ -273,7 +283,8 @@ mod tests {
         let held = BTreeSet::new();
         let view = View { limit: 20, usage: 16, queue: &queue, held: &held, forecast: &NoForecast };
 
-        let told: Vec<Reason> = reasons(Policy::Halving, &view, None).into_iter().map(|(_, reason)| reason).collect();
+        let told: Vec<Reason> =
+            reasons(Policy::Halving, &view, None).into_iter().map(|(_, reason)| reason).collect();
         assert_eq!(told, [Reason::PoolFull, Reason::BehindInQueue, Reason::LargerRequestReserved]);
     }
 

@@ -3,9 +3,11 @@
 use super::decide::{Claimant, Forecast, Policy, adaptive_steps, downgrade_steps};
 use super::ledger::Ledger;
 use super::ticket::{Eta, Ticket, TicketId};
+use crate::duration;
 use crate::time::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -67,12 +69,14 @@ impl Forecast for Outlook<'_> {
 
     fn deadline(&self, ticket: TicketId) -> Timestamp {
         let Some(ticket) = self.ledger.ticket(ticket) else { return self.now };
-        let usual = || self.expected(ticket, ticket.asked, 80).saturating_mul(2).saturating_add(DEADLINE_ALLOWANCE);
+        let usual =
+            || self.expected(ticket, ticket.asked, 80).saturating_mul(2).saturating_add(DEADLINE_ALLOWANCE);
         ticket.deadline.unwrap_or_else(|| ticket.enqueued_at.plus(usual()))
     }
 
     fn releases(&self) -> Vec<(Timestamp, u64)> {
-        let mut releases: Vec<_> = self.remaining(50).map(|(left, units)| (self.now.plus(left), units)).collect();
+        let mut releases: Vec<_> =
+            self.remaining(50).map(|(left, units)| (self.now.plus(left), units)).collect();
         releases.sort_unstable();
         releases
     }
@@ -99,13 +103,16 @@ fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], perce
     let policy = outlook.ledger.settings().policy;
     let mut usage = outlook.ledger.usage();
     // When units are released, counted from now.
-    let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = outlook.remaining(percent).map(Reverse).collect();
+    let mut releases: BinaryHeap<Reverse<(Duration, u64)>> =
+        outlook.remaining(percent).map(Reverse).collect();
     let mut clock = Duration::ZERO;
     let mut starts = Vec::with_capacity(queue.len());
     for (claimant, ticket) in queue.iter().take(HORIZON) {
         let enough = match policy {
             // Where requests wait, most start with half.
-            Policy::Adaptive => adaptive_steps(claimant.asked, claimant.least).nth(1).unwrap_or(claimant.asked),
+            Policy::Adaptive => {
+                adaptive_steps(claimant.asked, claimant.least).nth(1).unwrap_or(claimant.asked)
+            }
             Policy::Halving => claimant.least,
             Policy::Fifo => claimant.asked,
         };
@@ -120,7 +127,9 @@ fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], perce
             usage = usage.saturating_sub(units);
         };
         let parallel = match policy {
-            Policy::Halving => downgrade_steps(claimant.asked, enough).find(|step| claimant.needs(*step) <= room),
+            Policy::Halving => {
+                downgrade_steps(claimant.asked, enough).find(|step| claimant.needs(*step) <= room)
+            }
             Policy::Adaptive | Policy::Fifo => Some(enough),
         };
         let parallel = parallel.unwrap_or(enough);
@@ -144,6 +153,7 @@ pub(super) fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> D
 /// How good estimates were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Score {
+    /// Starts after a wait with an estimate. Fewer than [`SCORED_LEAST`] say nothing.
     pub count: usize,
     /// Half of the starts were at most this far from the estimate.
     pub median_error: Duration,
@@ -151,11 +161,31 @@ pub struct Score {
     pub p90_held_percent: u8,
 }
 
+impl Score {
+    pub const fn is_enough(&self) -> bool {
+        self.count >= SCORED_LEAST
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, median_error, p90_held_percent } = self;
+        if !self.is_enough() {
+            return write!(f, "too few waits yet to judge the estimates ({count} of {SCORED_LEAST})");
+        }
+        let error = duration::show(Duration::from_secs(median_error.as_secs()));
+        write!(
+            f,
+            "half of the starts within {error}, {p90_held_percent} % before the p90, of the last {count}"
+        )
+    }
+}
+
 /// Fewer starts say nothing about the estimates.
 pub const SCORED_LEAST: usize = 20;
 
-/// Compares estimates with when the requests started; none with fewer than [`SCORED_LEAST`].
-pub fn score(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Option<Score> {
+/// Compares estimates with when the requests started.
+pub fn score(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Score {
     let (mut errors, mut held) = (Vec::new(), 0);
     for (at, eta) in started {
         errors.push(at.since(eta.p50).max(eta.p50.since(at)));
@@ -163,9 +193,8 @@ pub fn score(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Option<Scor
     }
     errors.sort_unstable();
     let count = errors.len();
-    let median_error = errors.get(count / 2).copied().filter(|_| count >= SCORED_LEAST)?;
-    let p90_held_percent = u8::try_from(held * 100 / count).unwrap_or(100);
-    Some(Score { count, median_error, p90_held_percent })
+    let median_error = errors.get(count / 2).copied().unwrap_or_default();
+    Score { count, median_error, p90_held_percent: u8::try_from(held * 100 / count.max(1)).unwrap_or(100) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,6 +239,26 @@ mod tests {
         assert_eq!(left(80), 30, "nobody is taken to end at once");
         assert_eq!(left(100), 30);
         assert_eq!(left(1_000), 250);
+    }
+
+    #[test]
+    fn estimates_are_judged_by_what_happened_once_there_are_enough() {
+        let at = |seconds| Timestamp::EPOCH.plus(Duration::from_secs(seconds));
+        // The starts are 0 to 19 or 20 seconds late, and the p90 is 17 seconds after the p50.
+        let late = |count: u64| (0..count).map(|late| (at(100 + late), Eta { p50: at(100), p90: at(117) }));
+
+        assert!(!score(late(0)).is_enough() && !score(late(19)).is_enough());
+        assert_eq!(score(late(19)).to_string(), "too few waits yet to judge the estimates (19 of 20)");
+        let expected = Score { count: 20, median_error: Duration::from_secs(10), p90_held_percent: 90 };
+        assert_eq!(score(late(20)), expected);
+        let told = "half of the starts within 10s, 90 % before the p90, of the last 20";
+        assert_eq!(score(late(20)).to_string(), told);
+        let early = (0..20).map(|early| (at(100 - early), Eta { p50: at(100), p90: at(117) }));
+        assert_eq!(
+            score(early),
+            Score { p90_held_percent: 100, ..expected },
+            "an early start is an error too"
+        );
     }
 
     #[test]

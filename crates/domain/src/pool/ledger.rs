@@ -9,7 +9,6 @@ use super::ticket::{Ticket, TicketId, Upgrade};
 use super::{Breaker, Event, Holder, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
-use std::num::NonZeroU32;
 
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -53,14 +52,6 @@ pub enum Contradiction {
     Gap { last: i64, found: i64 },
     #[error("record {found} of pass {version} follows record {last}")]
     Missing { version: i64, last: i32, found: i32 },
-    #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not allow")]
-    AgainstPolicy { ticket: TicketId, parallel: NonZeroU32 },
-    #[error("the snapshot {version} does not match the records before it")]
-    WrongSnapshot { version: i64 },
-    #[error("{usage} units are in use after a grant to the ticket {ticket}, but the limit is {limit}")]
-    OverAdmitted { ticket: TicketId, usage: u64, limit: u64 },
-    #[error("a grant to the ticket {ticket}, which is not the probe of the open breaker")]
-    BreakerOpen { ticket: TicketId },
 }
 
 impl Ledger {
@@ -192,7 +183,9 @@ impl Ledger {
         }
         if let Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. } = event {
             for overtaken in self.ahead_of(&ticket, at) {
-                self.tickets.entry(overtaken).and_modify(|ticket| ticket.overtaken = ticket.overtaken.saturating_add(1));
+                self.tickets
+                    .entry(overtaken)
+                    .and_modify(|ticket| ticket.overtaken = ticket.overtaken.saturating_add(1));
             }
         }
         self.put(ticket.clone());

@@ -5,8 +5,8 @@ crate::words! {
     pub enum Reason => sentence: &'static str {
         PoolFull = "pool_full" => "the pool does not have enough free units, and this request is the first in the queue",
         BehindInQueue = "behind_in_queue" => "other requests are ahead of it in the queue",
-        EndsEarlierInFull = "ends_earlier_in_full" => "it is the first in the queue, and should end earlier if it waits for all of its units than if it starts with less",
-        PoolDraining = "pool_draining" => "units are kept for a request ahead of it that has waited longer than estimated or was overtaken often",
+        EndsEarlierInFull = "ends_earlier_in_full" => "it should end earlier if it waits for all of its units than if it starts with less now",
+        PoolDraining = "pool_draining" => "units are kept for a request ahead of it that has waited longer than estimated, was overtaken often, or has units and waits for more",
         LargerRequestReserved = "larger_request_reserved" => "the free units are reserved for a larger request that came before",
         OtherPool = "other_pool" => "it needs several pools at once, and another of them has no room now",
         PoolPaused = "pool_paused" => "the pool is paused",

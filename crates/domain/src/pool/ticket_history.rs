@@ -1,6 +1,6 @@
 //! The decisions about one ticket, line by line.
 
-use super::decide::{Size, Turn};
+use super::decide::{Size, Turn, why_started};
 use super::{End, Event, Ticket};
 use crate::duration;
 use crate::time::Timestamp;
@@ -45,17 +45,11 @@ fn granted(at: Timestamp, parallel: u32, ticket: &Ticket, turn: Turn, size: Size
     let waited = seconds(at.since(ticket.enqueued_at));
     let when =
         if waited.is_zero() { "at once".to_owned() } else { format!("after {}", duration::show(waited)) };
-    let mut text = match parallel < ticket.asked.get() {
+    let what = match parallel < ticket.asked.get() {
         true => format!("granted {when}, downgraded {} → {parallel}", ticket.asked),
         false => format!("granted {parallel} {when}"),
     };
-    if size != Size::Full {
-        text.push_str(&format!(": {}", size.sentence()));
-    }
-    if turn != Turn::First {
-        text.push_str(&format!("; {}", turn.sentence()));
-    }
-    text
+    format!("{what}: {}", why_started(turn, size))
 }
 
 pub(super) fn ended(end: &End) -> String {
@@ -114,15 +108,24 @@ mod tests {
             hint: None,
             call: None,
         };
-        let grant =
-            |parallel, size| Event::Granted { ticket: id, parallel: some(parallel), ask_by: Timestamp::EPOCH, turn: Turn::First, size };
+        let grant = |parallel, size| Event::Granted {
+            ticket: id,
+            parallel: some(parallel),
+            ask_by: Timestamp::EPOCH,
+            turn: Turn::First,
+            size,
+        };
         let told = |seconds, event: Event| {
             line(Timestamp::EPOCH.plus(Duration::from_secs(seconds)), &event, &ticket).unwrap()
         };
 
         assert_eq!(told(0, Event::Enqueued { ticket: Box::new(ticket.clone()) }), "asked for 16, at least 2");
-        assert_eq!(told(45, grant(8, Size::Halved)), "granted after 45s, downgraded 16 → 8: more did not fit");
-        assert_eq!(told(0, grant(16, Size::Full)), "granted 16 at once");
+        assert_eq!(
+            told(45, grant(8, Size::Halved)),
+            "granted after 45s, downgraded 16 → 8: it was first in the queue, and more did not fit"
+        );
+        let at_once = "granted 16 at once: it was first in the queue, and all of its units fit";
+        assert_eq!(told(0, grant(16, Size::Full)), at_once);
         let end = End::ByOperator { by: "minsu".into(), reason: "dead".into() };
         assert_eq!(told(90, Event::Ended { ticket: id, end }), "was released by minsu: dead");
     }

@@ -21,6 +21,7 @@ pub fn default_rules() -> Vec<Rule> {
         critical(rule("acquire_timeouts", PoolSignal::Timeouts, Above(5.0), NOW)),
         rule("oldest_waiter", PoolSignal::OldestWaitSeconds, Above(900.0), NOW),
         rule("pool_breaker_open", PoolSignal::BreakerOpen, Above(0.0), NOW),
+        critical(rule("pool_audit_violation", PoolSignal::AuditViolations, Above(0.0), NOW)),
         // A slot is normally taken over within seconds, so one without an owner for a minute is a fault.
         rule("outbox_lag", OutboxSignal::LagSeconds, Above(60.0), MINUTE),
         rule("outbox_events_parked", OutboxSignal::Parked, Above(0.0), NOW),
@@ -85,6 +86,7 @@ mod tests {
                 "acquire_timeouts",
                 "oldest_waiter",
                 "pool_breaker_open",
+                "pool_audit_violation",
                 "outbox_lag",
                 "outbox_events_parked",
                 "outbox_default_partition",

@@ -74,6 +74,7 @@ mod tests {
             waiting: 3,
             suspect: 0,
             oldest_wait: Duration::ZERO,
+            audit: None,
         }
     }
 

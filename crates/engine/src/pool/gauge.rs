@@ -42,6 +42,7 @@ fn set_gauges(before: &BTreeSet<PoolName>, levels: &[(PoolLevel, Demand)]) -> BT
     for (pool, seen) in removed.chain(levels.iter().map(|seen| (&seen.0.settings.name, Some(seen)))) {
         let (pool, value) =
             (pool.as_str(), |of: fn(&PoolLevel) -> f64| seen.map_or(0.0, |(seen, _)| of(seen)));
+        metrics::pool_audit_violations(pool).set(value(|seen| number(seen.violations())));
         metrics::pool_in_use(pool).set(value(|seen| number(seen.level.usage)));
         metrics::pool_capacity(pool).set(value(|seen| f64::from(seen.level.max_units)));
         metrics::pool_limit(pool).set(value(|seen| number(seen.level.limit)));

@@ -1,7 +1,8 @@
-//! Maintenance of pools: records usage, and deletes old data.
+//! Maintenance of pools: records usage, deletes old data, and audits.
 //!
 //! Of several servers, the one that holds the lease `pool/keeper` does the work.
 
+use super::auditor;
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
@@ -35,7 +36,9 @@ pub async fn run(process: Process, history: Duration) {
     let key = LeaseKey::new("pool", "keeper").expect("kind and name are short and plain");
     let mut leader = Leader::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = leader.lease().await {
-        lease.while_held(keep(process.store(), &lease, history)).await;
+        let store = process.store();
+        let both = async { _ = tokio::join!(keep(store, &lease, history), auditor::run(store, &lease)) };
+        lease.while_held(both).await;
     }
 }
 

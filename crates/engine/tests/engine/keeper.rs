@@ -9,6 +9,7 @@ use tidemill_domain::pool::command::{Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::{Clock, Timestamp};
+use tidemill_engine::pool::auditor;
 use tidemill_engine::pool::keeper::{self, Tidied};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_engine::{EngineError, Process};
@@ -97,6 +98,40 @@ async fn when_the_keeper_ends_another_process_takes_over() {
 
     until_samples(&bench, start, 2).await;
     assert!(is_keeper(&other).await);
+}
+
+#[tokio::test]
+async fn the_keeper_audits_as_well() {
+    let bench = Bench::new().await;
+    let _pools = pools(&bench).await;
+    let process = bench.process("first").await;
+    let mut keepers = tokio::task::JoinSet::new();
+    let audit = async || {
+        let mut tx = bench.store.begin().await.unwrap();
+        tx.pools().find(&adw()).await.unwrap().unwrap().audit
+    };
+
+    keepers.spawn(keeper::run(process, HISTORY));
+
+    crate::until("the first audit", async || audit().await.is_some()).await;
+    assert_eq!(audit().await.map(|audit| (audit.at, audit.violations)), Some((bench.clock.now(), 0)));
+}
+
+#[tokio::test]
+async fn an_auditor_that_has_lost_its_lease_writes_nothing() {
+    let bench = Bench::new().await;
+    let _pools = pools(&bench).await;
+    let first = bench.process("first").await;
+    let mine = first.acquire(&LeaseKey::new("pool", "keeper").unwrap(), Term::Process).await.unwrap();
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.processes().stop(first.id(), None).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+
+    let audited = auditor::audit(&bench.store, Some(&mine)).await;
+
+    assert!(matches!(audited, Err(EngineError::LeaseLost { .. })), "{audited:?}");
+    let mut tx = bench.store.begin().await.unwrap();
+    assert_eq!(tx.pools().find(&adw()).await.unwrap().unwrap().audit, None);
 }
 
 #[tokio::test]

@@ -89,6 +89,17 @@ statements! {
          order by version, seq limit $2"
     }
 
+    /// How the live tickets of a pool got their units, the oldest first, as far back as the log goes. By the index of
+    /// live tickets and that of the log by ticket.
+    pub fn Pools::starts(name: &PoolName, limit: u32) -> Vec<Record> {
+        bind(name.as_str(), limit)
+        "select l.pool, l.version, l.seq, l.at, l.event
+         from tidemill_pool_ticket t {indexed by tidemill_pool_ticket_holder}
+         join tidemill_pool_log l on l.ticket_id = t.id and l.kind = 'granted'
+         where t.pool = $1 and t.ended_at is null
+         order by t.enqueued_at, t.id limit $2"
+    }
+
     /// Version and instant of the newest snapshot before an instant.
     fn pool_log_snapshot_before(pool: &str, before: Timestamp) -> Option<(i64, DbTime)> {
         "select version, at from tidemill_pool_log where pool = $1 and kind = 'snapshot' and at < $2

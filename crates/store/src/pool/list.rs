@@ -1,6 +1,7 @@
 //! Lists of pools and tickets for people.
 
-use super::row::{POOL, breaker};
+use super::LastAudit;
+use super::row::{POOL, breaker, last_audit};
 use crate::codec::DbId;
 use crate::error::Result;
 use crate::statement::{Columns, stored};
@@ -23,6 +24,8 @@ stored! {
         pub suspect: u64,
         pub created_at: Timestamp,
         pub changed_at: Timestamp,
+        /// None before the first one.
+        pub audit: Option<LastAudit> => last_audit(row)?,
     }
 
     /// Live or ended.

@@ -2,6 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::error::Result;
+use crate::pool::LastAudit;
 use crate::pool::row::LevelRow;
 use crate::statement::statements;
 use crate::tx::Pools;
@@ -25,6 +26,15 @@ pub struct PoolLevel {
     pub suspect: u64,
     /// The age of the oldest queued ticket.
     pub oldest_wait: Duration,
+    /// None before the first one.
+    pub audit: Option<LastAudit>,
+}
+
+impl PoolLevel {
+    /// What the last audit found; 0 before the first one.
+    pub fn violations(&self) -> u64 {
+        self.audit.as_ref().map_or(0, |audit| audit.violations)
+    }
 }
 
 impl Pools<'_> {
@@ -51,12 +61,12 @@ impl Pools<'_> {
         Ok(rows.into_iter().filter_map(|(pool, number)| Some((pool.parse().ok()?, count(number)))).collect())
     }
 
-    /// How good the estimates of the last starts were; none with too few of them.
-    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Option<Score>> {
+    /// How good the estimates of the last starts were.
+    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Score> {
         let rows = self.pool_estimate_list(name.as_str(), SCORED_MOST).await?;
-        let started = rows.into_iter().map(|(started_at, p50, p90)| {
-            (started_at.into(), Eta { p50: p50.into(), p90: p90.into() })
-        });
+        let started = rows
+            .into_iter()
+            .map(|(started_at, p50, p90)| (started_at.into(), Eta { p50: p50.into(), p90: p90.into() }));
         Ok(score(started))
     }
 
@@ -81,7 +91,7 @@ statements! {
 
     /// By name. Reads only the tickets of pools with a queue.
     fn pool_level_list(limit: u32) -> Vec<LevelRow> {
-        "select name, settings, breaker, usage, active, waiting, suspect,
+        "select name, settings, breaker, usage, active, waiting, suspect, audit,
                 case when waiting > 0 then (
                     select min(t.enqueued_at)
                     from tidemill_pool_ticket t

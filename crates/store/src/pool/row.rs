@@ -1,6 +1,6 @@
 //! Rows of pools, tickets and logs.
 
-use super::{PoolLevel, PoolRecord};
+use super::{LastAudit, PoolLevel, PoolRecord};
 use crate::error::{Result, damaged};
 use crate::statement::{Columns, Stored, stored};
 use serde::Serialize;
@@ -10,6 +10,7 @@ use tidemill_domain::pool::demand::requested;
 use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
+use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Breaker, Class, Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;
@@ -35,6 +36,7 @@ stored! {
         waiting: u64,
         suspect: u64,
         waiting_since: Option<Timestamp>,
+        audit: Option<LastAudit> => last_audit(row)?,
     }
 }
 
@@ -55,9 +57,15 @@ impl LevelRow {
             waiting: self.waiting,
             suspect: self.suspect,
             oldest_wait: self.waiting_since.map(|since| now.since(since)).unwrap_or_default(),
+            audit: self.audit,
             settings: self.settings,
         }
     }
+}
+
+pub(super) fn last_audit(row: &Columns<'_>) -> Result<Option<LastAudit>, sqlx::Error> {
+    let text = row.get::<Option<String>>("audit")?;
+    row.checked("audit", text.map(|text| serde_json::from_str(&text)).transpose().ok())
 }
 
 /// A ticket to save, as JSON: one parameter for all tickets. Instants are microseconds since 1970.

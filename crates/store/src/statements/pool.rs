@@ -97,18 +97,18 @@ statements! {
     }
 
     fn pool_find(name: &str) -> Option<PoolRow> {
-        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at, audit
          from tidemill_pool where name = $1"
     }
 
     pub fn Pools::find_external(external_id: i64) -> Option<PoolRecord> {
-        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at, audit
          from tidemill_pool where external_id = $1"
     }
 
     /// By name.
     pub fn Pools::list(limit: u32) -> Vec<PoolRecord> {
-        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at, audit
          from tidemill_pool order by name limit $1"
     }
 
@@ -155,7 +155,7 @@ statements! {
 
     /// Blocks other passes until the transaction ends, but not rows that refer to these pools.
     fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
-        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, breaker, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at, audit
          from tidemill_pool where name {in $1} order by name {for no key update}"
     }
 

@@ -1,5 +1,6 @@
 //! Pools: passes by several processes on one database, and what is stored of them.
 
+mod audit;
 mod breaker;
 mod decision;
 mod demand;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tidemill_api::View;
 use tidemill_api::pool::{PoolLease, PoolPlace};
 use tidemill_domain::duration;
+use tidemill_domain::pool::decide::OVERTAKES_MAX;
 use tidemill_domain::pool::what_if::most_that_would_start;
 use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId, ticket_history};
 use tidemill_domain::time::Timestamp;
@@ -80,8 +81,8 @@ fn text(explanation: &Explanation) -> String {
     let mut text = format!("{} in {}: {}", lease.holder_name, lease.pool, lease.state);
     match (&explanation.queue, lease.parallel) {
         (Some(queue), _) => {
-            let waited = seconds(queue.waited_seconds);
-            text.push_str(&format!(", position {} of {}, for {waited}", queue.position, queue.length));
+            let waited = seconds(queue.place.waited_seconds);
+            text.push_str(&format!(", position {} of {}, for {waited}", queue.place.position, queue.length));
         }
         (None, Some(granted)) => text.push_str(&format!(" with {granted} of {}", lease.asked)),
         (None, None) => {}
@@ -93,18 +94,17 @@ fn text(explanation: &Explanation) -> String {
         line("pool", format!("{in_use} of {limit} units in use"));
     }
     if let Some(queue) = &explanation.queue {
-        line("reason", format!("{}: {}", queue.reason, queue.message));
-        line("ahead", list(&queue.ahead, queue.position.saturating_sub(1) as usize));
+        let PoolPlace { position, reason, message, overtaken, eta_p50, eta_p90, .. } = queue.place;
+        line("reason", format!("{reason}: {message}"));
+        line("ahead", list(&queue.ahead, position.saturating_sub(1) as usize));
         line("holders", list(&queue.largest_holders, queue.largest_holders.len()));
-        line(
-            "start",
-            match queue.eta_seconds.zip(queue.eta_p90_seconds) {
-                Some((p50, p90)) => {
-                    format!("expected in {}; 90 % start within {}", seconds(p50), seconds(p90))
-                }
-                None => "unknown".to_owned(),
-            },
-        );
+        let start =
+            eta_p50.zip(eta_p90).map(|(p50, p90)| format!("expected at {p50}; 90 % start before {p90}"));
+        line("start", start.unwrap_or_else(|| "unknown".to_owned()));
+        if overtaken > 0 {
+            let others = plural(overtaken, "later request", "later requests");
+            line("bypass", format!("overtaken by {others}, of at most {OVERTAKES_MAX}"));
+        }
         line(
             "now",
             match queue.would_start_with {
@@ -154,13 +154,9 @@ struct Explanation {
 
 #[derive(Serialize)]
 struct QueueExplanation {
-    position: u32,
+    #[serde(flatten)]
+    place: PoolPlace,
     length: usize,
-    waited_seconds: u64,
-    reason: &'static str,
-    message: &'static str,
-    eta_seconds: Option<u64>,
-    eta_p90_seconds: Option<u64>,
     /// The first requests in the queue, and the units they wait for.
     ahead: Vec<TicketUnits>,
     largest_holders: Vec<TicketUnits>,
@@ -221,15 +217,9 @@ fn explain_queue(
         holder_name: place.holder_name.clone(),
         units: place.units,
     };
-    let PoolPlace { position, waited_seconds, reason, message, eta_seconds, eta_p90_seconds, .. } = *place;
     Some(QueueExplanation {
-        position,
+        place: place.clone(),
         length: places.len(),
-        waited_seconds,
-        reason,
-        message,
-        eta_seconds,
-        eta_p90_seconds,
         ahead: before.iter().take(LISTED).map(units).collect(),
         largest_holders: largest_holders(ledger),
         would_start_with: match record.ticket.state {

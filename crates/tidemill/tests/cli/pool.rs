@@ -6,6 +6,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::pool::{Answer, Holder, Reason};
+use tidemill_domain::time::Timestamp;
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolOptions, Pools};
 use tidemill_store::scratch::Scratch;
 
@@ -121,8 +122,17 @@ async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
     assert_eq!((place(0, "holder_name"), place(0, "reason")), (json!("batch/r2"), json!("pool_full")));
     assert_eq!((place(1, "position"), place(1, "reason")), (json!(2), json!("larger_request_reserved")));
     assert!(place(0, "eta_seconds").as_u64().is_some_and(|seconds| seconds > 0), "{queue}");
+    let instant = |field| place(0, field).as_str().map(|text| text.parse::<Timestamp>().unwrap());
+    assert!(instant("eta_p50") > instant("since") && instant("eta_p90") >= instant("eta_p50"), "{queue}");
+    assert_eq!(place(0, "overtaken"), json!(0));
     let shown = stage.run(&["pool", "show", "etl"]).stdout;
     assert!(shown.contains("batch/r2 for 16 units: the pool does not have enough free units"), "{shown}");
+    assert!(shown.contains("too few waits yet to judge the estimates (0 of 20)"), "{shown}");
+    let detail = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
+    assert_eq!(
+        (&detail["estimates"]["count"], &detail["estimates"]["p90_held_percent"]),
+        (&json!(0), &Value::Null)
+    );
 
     let why = json_of(&stage.run(&["why", "r2", "-o", "json"]));
     let told = &why["items"][0];
@@ -135,9 +145,14 @@ async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
         "holders  batch/r1 (32 units)",
         "would not start with less",
         "asked for 2",
+        "reason   larger_request_reserved: the free units are reserved for a larger request that came before",
+        "start    expected at ",
     ] {
         assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
     }
+    let holder = stage.run(&["why", "batch/r1"]);
+    let rule = "granted 32 at once: it was first in the queue, and all of its units fit";
+    assert!(holder.succeeds().stdout.contains(rule), "{holder:#?}");
     stage.run(&["why", "nobody/r3"]).fails("TM0508", 3);
 }
 
@@ -224,13 +239,15 @@ async fn the_auditor_counts_decisions_and_finds_what_was_tampered_with(database:
     let verified = stage.run(&["pool", "verify"]);
     assert!(verified.succeeds().stderr.contains("decisions, 0 violations"), "{verified:#?}");
     let mut tx = pools.store().begin().await.unwrap();
-    tx.execute_for_test("update tidemill_pool set usage = usage + 1").await.unwrap();
+    tx.execute_for_test("update tidemill_pool set usage = usage + 1, suspect = 1").await.unwrap();
     tx.commit().await.unwrap();
 
     let found = stage.run(&["pool", "verify", "etl"]);
 
     found.fails("TM0212", 1);
+    assert!(found.stderr.contains("decisions, 2 violations"), "{found:#?}");
     assert!(found.stderr.contains("33 units are in use, and its tickets say 32"), "{found:#?}");
+    assert!(found.stderr.contains("1 tickets are suspect, and 0 are"), "{found:#?}");
 }
 
 /// What the document's own tables hold, as `aws dynamodb scan` prints it.

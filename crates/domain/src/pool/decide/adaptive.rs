@@ -56,7 +56,15 @@ pub fn adaptive_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Ite
 
 /// Whether nobody may start before it any more.
 pub(super) fn is_protected(claimant: &Claimant, now: Timestamp) -> bool {
-    claimant.has > 0 || claimant.overtaken >= OVERTAKES_MAX || claimant.estimated_start.is_some_and(|start| now > start.plus(SLACK))
+    claimant.has > 0
+        || claimant.overtaken >= OVERTAKES_MAX
+        || claimant.estimated_start.is_some_and(|start| now > start.plus(SLACK))
+}
+
+/// Whether a request whose least fits should rather wait for all of its units.
+pub(super) fn waits_for_all<'a>(view: &'a View<'a>) -> impl FnMut(&Claimant) -> bool {
+    let mut plan = Plan::new(view);
+    move |claimant| plan.offer(claimant).is_none()
 }
 
 struct Plan<'a> {
@@ -92,7 +100,8 @@ impl<'a> Plan<'a> {
         if self.view.held.contains(&claimant.ticket) || !fits(claimant.least.min(claimant.asked)) {
             return None;
         }
-        let is_under_pressure = self.demand.saturating_mul(100) > self.view.limit.saturating_mul(PRESSURE_PERCENT);
+        let is_under_pressure =
+            self.demand.saturating_mul(100) > self.view.limit.saturating_mul(PRESSURE_PERCENT);
         let half = adaptive_steps(claimant.asked, claimant.least).nth(1).filter(|_| is_under_pressure);
         if fits(claimant.asked) {
             let is_scarce = self.room < self.demand / SCARCE;

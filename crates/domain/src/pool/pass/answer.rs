@@ -155,6 +155,8 @@ impl Pass<'_> {
                 reason,
                 level: Level::default(),
                 estimate,
+                at: self.now,
+                overtaken: ticket.overtaken,
                 wait_seconds: wait_seconds(estimate, self.now.since(ticket.enqueued_at), *id, self.pace),
             };
             // Of several pools, the answer names the one with the longest wait.

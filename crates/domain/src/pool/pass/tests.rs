@@ -14,7 +14,7 @@ use super::*;
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Part, Release, ReleaseBy, Released, Waits};
 use crate::pool::event::End;
-use crate::pool::replay::replay;
+use crate::pool::replay::tests::replay;
 use crate::pool::{Class, Holder, Policy, Settings};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -71,6 +71,7 @@ impl Bench {
             let records = self.log.get(pool).map_or(&[][..], Vec::as_slice);
             let audit = replay(&self.made[pool], records).unwrap();
             assert_eq!(audit.ledger, *ledger, "the log of {pool}");
+            assert_eq!(audit.violations, [], "the log of {pool}");
             assert_eq!(audit.ledger.usage(), ledger.usage(), "the log of {pool}");
         }
         self.last.answers.clone()

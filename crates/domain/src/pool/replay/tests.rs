@@ -1,5 +1,7 @@
 //! A log that was tampered with does not pass the auditor.
 
+mod turn;
+
 use super::*;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use crate::pool::estimate::Pace;
@@ -10,14 +12,40 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-fn settings() -> Settings {
-    Settings { policy: Policy::Halving, threshold_percent: 100, ..Settings::new("ADW".parse().unwrap(), 28) }
+/// The audit of a whole log.
+pub(in crate::pool) fn replay<'a>(
+    settings: &Settings,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Result<Audit, Contradiction> {
+    let mut replay = Replay::new(settings);
+    records.into_iter().try_for_each(|record| replay.follow(record))?;
+    Ok(replay.end())
 }
 
-fn acquire(id: u128, dag: &str, parallel: u32) -> Command {
-    let ticket = TicketId::new(Uuid::from_u128(id));
-    let parallel = NonZeroU32::new(parallel);
-    let part = Part { pool: settings().name, ticket, parallel, sessions: None, least: None };
+fn settings() -> Settings {
+    settings_of(Policy::Halving)
+}
+
+fn settings_of(policy: Policy) -> Settings {
+    Settings { threshold_percent: 100, policy, ..Settings::new("ADW".parse().unwrap(), 28) }
+}
+
+fn id(number: u128) -> TicketId {
+    TicketId::new(Uuid::from_u128(number))
+}
+
+fn some(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+fn acquire(number: u128, dag: &str, parallel: u32) -> Command {
+    acquire_at_least(number, dag, parallel, None)
+}
+
+fn acquire_at_least(number: u128, dag: &str, parallel: u32, least: Option<u32>) -> Command {
+    let (ticket, least) = (id(number), least.map(some));
+    let part =
+        Part { pool: settings().name, ticket, parallel: NonZeroU32::new(parallel), sessions: None, least };
     Command::Acquire(Box::new(Acquire {
         request: ticket,
         parts: vec![part],
@@ -38,28 +66,42 @@ fn release(dag: &str) -> Command {
     Command::Release(Box::new(Release { pool: settings().name, by, epoch: None, end, call: None }))
 }
 
-/// Some hours of a pool: grants, a downgrade, a wait, and an upgrade.
-fn log() -> Vec<Record> {
-    let name: PoolName = settings().name;
-    let mut ledgers = BTreeMap::from([(name.clone(), Ledger::new(settings(), 0))]);
-    let passes: Vec<Vec<Command>> = vec![
-        vec![acquire(1, "a", 8), acquire(2, "b", 8)],
-        vec![acquire(3, "c", 16)],
-        vec![acquire(4, "d", 8)],
-        vec![release("a")],
-        vec![acquire(5, "b", 12)],
-        vec![release("c"), acquire(6, "d", 4)],
-        vec![acquire(7, "a", 8)],
-        vec![release("b"), release("d")],
-    ];
+/// The log of these passes, ten seconds apart.
+fn log_of(policy: Policy, passes: &[Vec<Command>]) -> Vec<Record> {
+    let settings = settings_of(policy);
+    let name: PoolName = settings.name.clone();
+    let mut ledgers = BTreeMap::from([(name.clone(), Ledger::new(settings.clone(), 0))]);
     let mut log = Vec::new();
-    for (minute, commands) in (0..).zip(&passes) {
-        let now = Timestamp::EPOCH.plus(Duration::from_secs(60 * minute));
+    for (index, commands) in (0..).zip(passes) {
+        let now = Timestamp::EPOCH.plus(Duration::from_secs(10 * index));
         let mut outcome = pass(&mut ledgers, now, Pace::default(), commands).unwrap();
         log.append(&mut outcome.records.remove(&name).unwrap());
     }
-    assert_eq!(replay(&settings(), &log).unwrap().ledger, ledgers[&name]);
+    let audit = replay(&settings, &log).unwrap();
+    assert_eq!((&audit.ledger, audit.violations), (&ledgers[&name], Vec::new()));
     log
+}
+
+/// Some hours of a pool: grants, a downgrade, a wait, and an upgrade.
+fn log() -> Vec<Record> {
+    log_of(
+        Policy::Halving,
+        &[
+            vec![acquire(1, "a", 8), acquire(2, "b", 8)],
+            vec![acquire(3, "c", 16)],
+            vec![acquire(4, "d", 8)],
+            vec![release("a")],
+            vec![acquire(5, "b", 12)],
+            vec![release("c"), acquire(6, "d", 4)],
+            vec![acquire(7, "a", 8)],
+            vec![release("b"), release("d")],
+        ],
+    )
+}
+
+fn faults(policy: Policy, log: &[Record]) -> Vec<Fault> {
+    let audit = replay(&settings_of(policy), log).unwrap();
+    audit.violations.into_iter().map(|violation| violation.fault).collect()
 }
 
 /// Renumbers the records without gaps.
@@ -98,11 +140,11 @@ fn any_grant_that_is_raised_or_lowered_by_one_is_found() {
             let Event::Granted { parallel, .. } = &mut log[place].event else { panic!() };
             *parallel = NonZeroU32::new(parallel.get().checked_add_signed(change).unwrap()).unwrap();
 
-            let found = replay(&settings(), &log).unwrap_err();
+            let found = faults(Policy::Halving, &log);
 
-            let is_found =
-                matches!(found, Contradiction::AgainstPolicy { .. } | Contradiction::OverAdmitted { .. });
-            assert!(is_found, "{place}: {found}");
+            let is_wrong =
+                |fault: &Fault| matches!(fault, Fault::AgainstPolicy { .. } | Fault::OverAdmitted { .. });
+            assert!(found.iter().any(is_wrong), "{place}: {found:?}");
         }
     }
 }
@@ -115,9 +157,9 @@ fn more_than_was_wanted_is_found() {
     let Event::Resized { parallel, .. } = &mut log[grows[0]].event else { panic!() };
     *parallel = parallel.saturating_add(1);
 
-    let found = replay(&settings(), &log).unwrap_err();
+    let found = faults(Policy::Halving, &log);
 
-    assert!(matches!(found, Contradiction::AgainstPolicy { .. }), "{found}");
+    assert!(found.iter().any(|fault| matches!(fault, Fault::AgainstPolicy { .. })), "{found:?}");
 }
 
 #[test]
@@ -125,9 +167,9 @@ fn a_grant_beyond_the_limit_is_found() {
     let log = log();
     let smaller = Settings { max_units: 15, ..settings() };
 
-    let found = replay(&smaller, &log).unwrap_err();
+    let found = &replay(&smaller, &log).unwrap().violations[0].fault;
 
-    assert!(matches!(found, Contradiction::OverAdmitted { usage: 16, limit: 15, .. }), "{found}");
+    assert!(matches!(found, Fault::OverAdmitted { usage: 16, limit: 15, .. }), "{found}");
 }
 
 #[test]
@@ -195,9 +237,15 @@ fn a_release_that_was_taken_out_is_found_even_if_the_rest_is_numbered_anew() {
 }
 
 #[test]
-fn a_grant_in_a_pause_is_found() {
-    let mut log = log();
-    let mut paused = settings();
+fn every_grant_in_a_pause_is_found_and_many_are_counted() {
+    let mut passes = Vec::new();
+    for number in 0..120 {
+        let dag = number.to_string();
+        passes.push(vec![acquire(number, &dag, 8)]);
+        passes.push(vec![release(&dag)]);
+    }
+    let honest = log_of(Policy::Adaptive, &passes);
+    let mut paused = settings_of(Policy::Adaptive);
     paused.paused = Some(crate::pool::settings::Pause {
         by: "minsu".into(),
         reason: "patch day".into(),
@@ -205,9 +253,44 @@ fn a_grant_in_a_pause_is_found() {
     });
     let event = Event::Configured { settings: Box::new(paused), by: None };
     let first = Record { version: 0, seq: 0, at: Timestamp::EPOCH, holder: None, event, summary: None };
-    log.insert(0, first);
+    let mut log = vec![first];
+    log.extend(honest);
 
-    let found = replay(&settings(), &log).unwrap_err();
+    let audit = replay(&settings(), &log).unwrap();
 
-    assert!(matches!(found, Contradiction::AgainstPolicy { .. }), "{found}");
+    assert_eq!((audit.violations.len(), audit.violation_count), (VIOLATIONS_KEPT, 120));
+    let faults = audit.violations.iter().map(|violation| &violation.fault);
+    assert!(faults.zip(0..).all(|(fault, number)| *fault == Fault::Paused { ticket: id(number) }));
+    assert_eq!(audit.violations[0].version, 1);
+}
+
+#[test]
+fn a_grant_that_is_none_of_the_steps_is_found() {
+    let honest = log_of(Policy::Adaptive, &[vec![acquire_at_least(1, "a", 20, Some(3))]]);
+    let place = places(&honest, |event| matches!(event, Event::Granted { .. }))[0];
+    for (granted, is_fine) in
+        [(20, true), (10, true), (5, true), (3, true), (7, false), (4, false), (2, false), (21, false)]
+    {
+        let mut log = honest.clone();
+        let Event::Granted { parallel, .. } = &mut log[place].event else { panic!() };
+        *parallel = some(granted);
+
+        let found = faults(Policy::Adaptive, &log);
+
+        let expected = Fault::AgainstPolicy { ticket: id(1), parallel: some(granted) };
+        assert_eq!(found.contains(&expected), !is_fine, "{granted}: {found:?}");
+    }
+}
+
+#[test]
+fn a_pool_is_audited_once_a_night_in_its_zone() {
+    let settings = Settings { zone: "Asia/Seoul".parse().unwrap(), ..settings() };
+    let is_due = |last: Option<&str>, now: &str| {
+        is_audit_due(&settings, last.map(|last| last.parse().unwrap()), now.parse().unwrap())
+    };
+
+    assert!(is_due(None, "2026-11-15T12:00:00Z"));
+    assert!(!is_due(Some("2026-11-14T18:00:00Z"), "2026-11-15T17:59:59Z"), "from 03:00 to 02:59 in Seoul");
+    assert!(is_due(Some("2026-11-14T18:00:00Z"), "2026-11-15T18:00:00Z"));
+    assert!(is_due(Some("2026-11-15T17:59:00Z"), "2026-11-15T18:00:00Z"));
 }

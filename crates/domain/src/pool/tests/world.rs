@@ -4,7 +4,7 @@ use super::Random;
 use super::seats::Seats;
 use crate::pool::estimate::Pace;
 use crate::pool::pass::{Outcome, expires_at, pass};
-use crate::pool::replay::replay;
+use crate::pool::replay::tests::replay;
 use crate::pool::settings::Capacity;
 use crate::pool::{
     Answer, Command, Holder, Ledger, Policy, PoolName, Record, Settings, TicketId, WeightModel,
@@ -200,6 +200,7 @@ impl World {
             let ledger = &self.ledgers[pool];
             let audit = replay(ledger.settings(), log).unwrap();
             assert_eq!(audit.ledger, *ledger);
+            assert_eq!(audit.violations, [], "{pool}");
             assert_eq!((audit.ledger.usage(), audit.ledger.version()), (ledger.usage(), ledger.version()));
         }
         self.snapshot();
@@ -288,7 +289,12 @@ fn settings() -> [Settings; 4] {
     [
         new("ADW", 200),
         Settings { policy: Policy::Fifo, threshold_percent: 100, ..new("ERP", 100) },
-        Settings { policy: Policy::Halving, weight: WeightModel::Px, default_units: some(4), ..new("PX", 400) },
+        Settings {
+            policy: Policy::Halving,
+            weight: WeightModel::Px,
+            default_units: some(4),
+            ..new("PX", 400)
+        },
         night,
     ]
 }

@@ -23,6 +23,8 @@ tidemill_domain::words! {
         SuspectLeases = "pool_suspect_leases",
         /// 1 while the circuit breaker lets at most a probe start.
         BreakerOpen = "pool_breaker_open",
+        /// Violations that the last nightly audit found.
+        AuditViolations = "pool_audit_violations",
     }
 }
 
@@ -53,6 +55,7 @@ impl PoolSignal {
         };
         let mut values = Vec::new();
         for seen in tx.pools().levels(POOLS_MAX).await? {
+            let violations = seen.violations();
             let pool = seen.settings.name;
             let value = match self {
                 Self::UtilizationPercent => seen.level.percent(),
@@ -62,6 +65,7 @@ impl PoolSignal {
                 Self::Timeouts => super::number(timeouts.get(&pool).copied().unwrap_or(0)),
                 Self::SuspectLeases => super::number(seen.suspect),
                 Self::BreakerOpen => f64::from(u8::from(seen.breaker.is_open())),
+                Self::AuditViolations => super::number(violations),
             };
             let subject = Subject::new(&format!("pool/{pool}")).ok();
             values.extend(subject.map(|subject| Observation { subject, value }));

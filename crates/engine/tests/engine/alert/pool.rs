@@ -15,6 +15,7 @@ use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
 use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal};
 use tidemill_engine::clock::SystemIds;
+use tidemill_engine::pool::auditor;
 use tidemill_engine::{HeldLease, Process};
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
@@ -197,6 +198,38 @@ async fn a_queue_in_which_nobody_gets_anything_is_told() {
     assert_eq!(night.turns(15 * MINUTE).await, (0, 0));
     assert_eq!(night.turns(STEP).await, (1, 0));
     night.give_back("waits").await;
+    assert_eq!(night.turns(STEP).await, (0, 1));
+}
+
+/// Swaps two texts in the granted records of the log.
+async fn tamper(night: &Night, from: &str, to: &str) {
+    let mut tx = night.bench.store.begin().await.unwrap();
+    let fault = format!(
+        "update tidemill_pool_log set event = replace(event, '\"parallel\":{from}', '\"parallel\":{to}')
+         where kind = 'granted'"
+    );
+    tx.execute_for_test(&fault).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_record_is_found_in_the_night_and_alerted_until_the_audit_of_a_later_night() {
+    let mut night = Night::under("pool_audit_violation").await;
+    night.ask("batch", 40).await;
+    assert_eq!(night.turns(STEP).await, (0, 0), "not audited yet");
+
+    tamper(&night, "40", "39").await;
+    auditor::audit(&night.bench.store, None).await.unwrap();
+    assert_eq!(night.turns(STEP).await, (1, 0));
+    assert!(matches!(night.alert().await, (AlertState::Firing { .. }, Severity::Critical)));
+
+    tamper(&night, "39", "40").await;
+    auditor::audit(&night.bench.store, None).await.unwrap();
+    assert_eq!(night.turns(STEP).await, (0, 0), "once a night");
+    night.bench.clock.advance(Duration::from_secs(24 * 3600));
+    night.process = night.bench.process("two").await;
+    night.watch = take_watch(&night.process).await.unwrap();
+    auditor::audit(&night.bench.store, None).await.unwrap();
     assert_eq!(night.turns(STEP).await, (0, 1));
 }
 

@@ -6,7 +6,7 @@ use crate::dashboard::{Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::pool::PoolName;
-use tidemill_domain::pool::decide::{Size, Turn};
+use tidemill_domain::pool::decide::why_started;
 use tidemill_domain::pool::event::{End, Event};
 use tidemill_domain::pool::event_summary::of_breaker;
 use tidemill_store::pool::{Decision, DecisionPlace};
@@ -80,14 +80,7 @@ fn describe(decision: &Decision) -> (Health, &'static str, String) {
             (Idle, "repeated", format!("Requests PARALLEL({asked}), at least PARALLEL({least})"))
         }
         Event::Granted { parallel, turn, size, .. } => {
-            let mut details = format!("PARALLEL({parallel}) granted");
-            if *size != Size::Full {
-                details.push_str(&format!(": {}", size.sentence()));
-            }
-            if *turn != Turn::First {
-                details.push_str(&format!("; {}", turn.sentence()));
-            }
-            (Ok, "granted", details)
+            (Ok, "granted", format!("PARALLEL({parallel}) granted: {}", why_started(*turn, *size)))
         }
         Event::Estimated { eta, .. } => (Idle, "estimated", format!("Should start at {}", eta.p50)),
         Event::Claimed { .. } => (Ok, "claimed", "The holder received its units".to_owned()),

@@ -8,16 +8,18 @@ use super::order::{self, PoolNotice};
 use super::{history, settings, ticket};
 use crate::api::QueryString;
 use crate::api::pool::{named, object, unknown};
-use crate::dashboard::part::{command, panel, plain_panel, sentence, span, table};
+use crate::dashboard::part::{command, panel, plain_panel, plural, sentence, span, table};
 use crate::dashboard::region::show;
 use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Region, Section};
 use axum::extract::Path;
 use maud::{Markup, html};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use tidemill_domain::access::Permission;
-use tidemill_domain::pool::{Ledger, State as TicketState, Ticket};
+use tidemill_domain::pool::estimate::Score;
+use tidemill_domain::pool::{Ledger, State as TicketState, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::TicketRecord;
+use tidemill_store::pool::{LastAudit, TicketRecord};
 use tidemill_store::{StoreError, Tx};
 
 /// The states of tickets that have units.
@@ -27,7 +29,11 @@ const HELD: [TicketState; 3] = [TicketState::Granted, TicketState::Running, Tick
 pub(crate) struct PoolData {
     ledger: Ledger,
     holders: Vec<TicketRecord>,
+    /// By which rules they started.
+    starts: BTreeMap<TicketId, String>,
     past: Past,
+    score: Score,
+    audit: Option<LastAudit>,
 }
 
 impl PoolData {
@@ -39,12 +45,15 @@ impl PoolData {
     ) -> Result<Option<Self>, StoreError> {
         let name = &page.name;
         let Some(ledger) = tx.pools().ledger(name).await? else { return Ok(None) };
-        let mut holders = Vec::new();
+        let (mut holders, mut starts) = (Vec::new(), BTreeMap::new());
         if page.tab == Tab::Holders {
             holders = tx.pools().tickets(name, &HELD, ticket::SHOWN + 1).await?;
+            starts.extend(tx.pools().starts(name, ticket::SHOWN + 1).await?.iter().filter_map(ticket::start));
         }
         let past = Past::read(tx, name, page.range, now).await?;
-        Ok(Some(Self { ledger, holders, past }))
+        let score = tx.pools().estimate_score(name).await?;
+        let audit = tx.pools().find(name).await?.and_then(|record| record.audit);
+        Ok(Some(Self { ledger, holders, starts, past, score, audit }))
     }
 
     fn count(&self, is: impl Fn(&Ticket) -> bool) -> u64 {
@@ -71,7 +80,7 @@ pub(crate) fn regions(context: &RowContext<'_>, pool: &PoolData, page: &PoolPage
         Region::at(&at, "tabs", |live| tabs(context, pool, page, live)),
     ];
     match page.tab {
-        Tab::Holders => regions.push(ticket::holders(context, &page.name, &pool.holders, &at)),
+        Tab::Holders => regions.push(ticket::holders(context, &page.name, &pool.holders, &pool.starts, &at)),
         Tab::Queue => regions.push(ticket::queue(context, &pool.ledger, &at)),
         Tab::History | Tab::Settings => {}
     }
@@ -105,8 +114,16 @@ fn head(context: &RowContext<'_>, pool: &PoolData, live: &str) -> Markup {
                 }
                 dt { "Oldest wait" }
                 dd { (times.maybe_length(pool.waiting_since(), "none")) }
-                dt { "Policy" } dd { (settings.policy) }
+                dt { "Policy" } dd { (settings.policy) ": " (settings.policy.about()) }
                 (breaker::fact(context, &breaker))
+                dt { "Estimates" } dd { (pool.score) }
+                @if let Some(audit) = &pool.audit {
+                    dt { "Audit" }
+                    dd {
+                        (times.at(audit.at)) ": " (plural(audit.decisions, "decision", "decisions")) ", "
+                        (plural(audit.violations, "violation", "violations"))
+                    }
+                }
                 @if let Some(pause) = &settings.paused {
                     dt { "Paused" } dd { (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
                 }

@@ -218,6 +218,7 @@ mod tests {
             suspect: 0,
             created_at,
             changed_at,
+            audit: None,
         }
     }
 

@@ -2,13 +2,16 @@
 
 use super::list::RowContext;
 use super::order::release_address;
-use crate::dashboard::part::{Health, number, span, state};
+use crate::dashboard::part::{Health, number, plural, span, state};
 use crate::dashboard::sheet::ask_button;
 use crate::dashboard::{Page, Region, Row};
 use maud::{Markup, html};
-use std::time::Duration;
+use std::collections::BTreeMap;
 use tidemill_api::pool::PoolPlace;
-use tidemill_domain::pool::{Ledger, PoolName, State};
+use tidemill_domain::pool::decide::why_started;
+use tidemill_domain::pool::event::{Event, Record};
+use tidemill_domain::pool::{Ledger, PoolName, State, TicketId};
+use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 
 /// Maximum number of leases on the page, the oldest first, and of requests.
@@ -24,14 +27,29 @@ pub(super) fn holders(
     context: &RowContext<'_>,
     pool: &PoolName,
     holders: &[TicketRecord],
+    starts: &BTreeMap<TicketId, String>,
     page: &Page,
 ) -> Region {
-    let rows = holders.iter().take(SHOWN as usize).map(|record| holder_row(context, pool, record));
+    let row = |record: &TicketRecord| holder_row(context, pool, record, starts.get(&record.ticket.id));
+    let rows = holders.iter().take(SHOWN as usize).map(row);
     let note = (holders.len() > SHOWN as usize).then(|| html! { "The oldest " (SHOWN) " leases are shown." });
     Region::rows_at(page, "holders", HOLDER_COLUMNS, rows, &html! { "No leases." }, note)
 }
 
-fn holder_row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) -> Row {
+/// By which rules a ticket started.
+pub(super) fn start(record: &Record) -> Option<(TicketId, String)> {
+    match record.event {
+        Event::Granted { ticket, turn, size, .. } => Some((ticket, why_started(turn, size))),
+        _ => None,
+    }
+}
+
+fn holder_row(
+    context: &RowContext<'_>,
+    pool: &PoolName,
+    record: &TicketRecord,
+    start: Option<&String>,
+) -> Row {
     let ticket = &record.ticket;
     let (health, word) = match ticket.state {
         State::Suspect => (Health::Warn, "suspect"),
@@ -53,7 +71,7 @@ fn holder_row(context: &RowContext<'_>, pool: &PoolName, record: &TicketRecord) 
             @if let Some(upgrade) = ticket.upgrade { br; span.soft { "waits for " (upgrade.parallel) } }
         }
         td { (ticket.class.as_str()) }
-        td { (context.times.at(ticket.held_since())) }
+        td.long { (context.times.at(ticket.held_since())) @if let Some(start) = start { br; span.soft { (start) } } }
         td { (lease(context, record)) }
         td {
             (ask_button(context.buttons, &release_address(context.state, pool, &id), "Release…",
@@ -98,8 +116,8 @@ pub(super) fn queue(context: &RowContext<'_>, ledger: &Ledger, page: &Page) -> R
 fn place_row(context: &RowContext<'_>, pool: &PoolName, place: &PoolPlace) -> Row {
     // A holder that waits for more keeps its units, so there is no request to cancel.
     let has_units = place.state != State::Waiting.as_str();
-    let estimate = place.eta_seconds.zip(place.eta_p90_seconds);
-    let seconds = |seconds| span(Duration::from_secs(seconds));
+    let times = context.times;
+    let length = |until: Timestamp| span(until.since(times.now()));
     let cells = html! {
         td.number { (place.position) }
         (holder_cell(&place.holder_name, &place.table))
@@ -109,11 +127,20 @@ fn place_row(context: &RowContext<'_>, pool: &PoolName, place: &PoolPlace) -> Ro
             @else if place.min_units < place.units { br; span.soft { "at least " (place.min_units) } }
         }
         td { (place.class) }
-        td { (context.times.length(place.since)) }
+        td {
+            (times.length(place.since))
+            @if place.overtaken > 0 {
+                br; span.soft { "overtaken by " (plural(place.overtaken, "later request", "later requests")) }
+            }
+        }
         td.long { (place.message) br; code { (place.reason) } }
         td {
-            @match estimate {
-                Some((p50, p90)) => { "about " (seconds(p50)) br; span.soft { "90 % within " (seconds(p90)) } }
+            @match place.eta_p50.zip(place.eta_p90) {
+                Some((p50, p90)) => {
+                    "about " (length(p50)) ", " (times.at(p50))
+                    br;
+                    span.soft { "90 % within " (length(p90)) ", " (times.at(p90)) }
+                }
                 None => span.soft { "unknown" },
             }
         }

@@ -1,6 +1,7 @@
 //! Pools: on the overview, in their list and on their pages; and what is done about them there.
 
 mod define;
+mod rule;
 
 use super::{Browser, HOSTILE, between, has_button};
 use crate::App;
@@ -27,6 +28,12 @@ fn settings(max_units: u32) -> Settings {
     let mut settings = Settings::new(adw(), max_units);
     settings.external_id = Some(4);
     settings
+}
+
+async fn create(app: &App) {
+    let mut tx = app.store.begin().await.unwrap();
+    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
 }
 
 async fn pass(app: &App, command: Command) {
@@ -73,21 +80,15 @@ async fn set(app: &App, settings: &Settings) {
     tx.commit().await.unwrap();
 }
 
-/// The text of the panel, without its tags.
 async fn panel(app: &App) -> String {
-    let page = app.ask(Method::GET, "/", &[], "").await.text;
-    let panel = super::between(&page, "<section class=\"panel\" id=\"pools\"", "</section>");
-    let words = panel.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text.trim());
-    words.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    panel_of(app, "/", "pools").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
     let app = App::open().await;
     assert!(panel(&app).await.contains("No pools yet."));
-    let mut tx = app.store.begin().await.unwrap();
-    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
-    tx.commit().await.unwrap();
+    create(&app).await;
 
     ask(&app, "batch_1", 8, 8).await;
     ask(&app, "batch_421", 16, 4).await;
@@ -110,9 +111,7 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     let app = App::open().await;
-    let mut tx = app.store.begin().await.unwrap();
-    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
-    tx.commit().await.unwrap();
+    create(&app).await;
     ask(&app, "batch_1", 16, 16).await;
 
     let pause = Pause { by: "<b>ann</b>".into(), reason: "patch day".into(), at: app.clock.now() };
@@ -147,9 +146,7 @@ async fn panel_of(app: &App, path: &str, id: &str) -> String {
 
 /// A pool of 20 units, of which 19 may be in use: 16 are, half of what the second wanted, and the third waits.
 async fn crowded(app: &App) {
-    let mut tx = app.store.begin().await.unwrap();
-    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
-    tx.commit().await.unwrap();
+    create(app).await;
     ask(app, "batch_1", 8, 8).await;
     ask(app, "batch_421", 16, 4).await;
     ask(app, "batch_398", 12, 8).await;
@@ -329,6 +326,9 @@ async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     let holders = words(between(&page, "id=\"tab\"", "</section>"));
     assert!(holders.contains("running batch_421/run 8 16 → 8 ▲ downgraded normal"), "{holders}");
     assert!(holders.contains("expires in 23 h no heartbeats"), "{holders}");
+    assert!(holders.contains("it was first in the queue, and all of its units fit"), "{holders}");
+    let head = words(between(&page, "id=\"now\"", "</section>"));
+    assert!(head.contains("Estimates too few waits yet to judge the estimates (0 of 20)"), "{head}");
 
     let release = asked(&page);
     let question = operator.get(&release).await.text;
@@ -369,6 +369,8 @@ async fn the_queue_tells_place_reason_and_estimate_and_a_request_can_leave_it() 
         assert!(queue.contains(&format!("{message} {reason}")), "the same words as the API: {queue}");
     }
     assert!(queue.contains("1 batch_398/run 12 at least 8 normal 45 s"), "{queue}");
+    assert!(queue.contains("about ") && queue.contains("90 % within "), "{queue}");
+    assert!(!queue.contains("overtaken by"), "{queue}");
 
     let question = operator.get(&asked(&page)).await.text;
     assert!(

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::time::Timestamp;
 use tidemill_store::token::NewToken;
 
 pub(super) fn request(run: &str, pools: Value) -> Value {
@@ -57,6 +58,8 @@ async fn a_pool_is_made_changed_and_removed() {
         (&json!(500), &json!(475), &Value::Null)
     );
     assert_eq!(shown["policy"], "fifo", "what is not given stays");
+    let none = json!({ "count": 0, "median_error_seconds": null, "p90_held_percent": null });
+    assert_eq!((&shown["estimates"], &shown["audit"]), (&none, &Value::Null));
     let log = app.ask(Method::GET, "/api/v1/audit?action=pool.set", &[], "").await.json();
     assert_eq!(log["items"][0]["reason"], "smaller host");
 
@@ -244,6 +247,14 @@ async fn a_waiting_request_is_given_up() {
     let waits = app.make(&request("run-1", json!([{ "pool": "ADW", "parallel": 8 }]))).await.json();
     let queue = app.ask(Method::GET, "/api/v1/pools/ADW/queue", &[], "").await.json();
     assert_eq!((&queue["items"][0]["id"], &queue["items"][0]["reason"]), (&waits["id"], &json!("pool_full")));
+    let lease = format!("/api/v1/pool-leases/{}", waits["id"].as_str().unwrap());
+    let told = app.ask(Method::GET, &lease, &[], "").await.json();
+    for name in ["eta_p50", "eta_p90"] {
+        let instant = |value: &Value| value[name].as_str().map(|text| text.parse::<Timestamp>().unwrap());
+        assert!(instant(&waits["waits"]).is_some(), "{waits}");
+        assert_eq!(instant(&told), instant(&waits["waits"]), "what it was told when it came");
+        assert_eq!((&queue["items"][0]["overtaken"], &told["overtaken"]), (&json!(0), &json!(0)));
+    }
 
     let path = format!("/api/v1/requests/{}", waits["id"].as_str().unwrap());
     let given_up = app.ask(Method::DELETE, &path, &[], "").await.json();

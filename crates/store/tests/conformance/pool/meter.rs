@@ -4,7 +4,9 @@ use super::{acquire, adw, ask, create, give_back, pass, release};
 use crate::Bench;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidemill_domain::pool::State;
 use tidemill_domain::pool::command::{Answer, Release};
+use tidemill_domain::pool::estimate::{SCORED_LEAST, score};
 use tidemill_domain::pool::event::End;
 use tidemill_store::pool::{PoolCache, PoolLevel};
 
@@ -12,6 +14,7 @@ crate::on_both![
     levels_tell_how_full_a_pool_is_and_how_old_its_queue,
     waits_are_of_those_that_had_to_wait_and_got_their_units,
     timeouts_are_those_that_left_the_queue_of_their_own_accord,
+    estimates_are_compared_with_what_happened,
 ];
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -93,4 +96,32 @@ async fn timeouts_are_those_that_left_the_queue_of_their_own_accord(bench: Bench
     assert_eq!(timeouts(&bench).await, Some(1));
     give_back(&bench, &mut cache, release("holds")).await;
     assert_eq!(timeouts(&bench).await, Some(1), "who had its units did not leave the queue");
+}
+
+async fn estimates_are_compared_with_what_happened(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    let scored = async || bench.store.read().await.unwrap().pools().estimate_score(&adw()).await.unwrap();
+    assert_eq!((scored().await.count, scored().await.is_enough()), (0, false));
+    for number in 0..25_u32 {
+        let (holds, waits) = (format!("holds-{number}"), format!("waits-{number}"));
+        ask(&bench, &mut cache, acquire(&holds, 10)).await;
+        assert!(matches!(ask(&bench, &mut cache, acquire(&waits, 10)).await, Answer::Waits(_)));
+        // Some runs take longer than those before.
+        bench.clock.advance(MINUTE * (5 + number % 3));
+        give_back(&bench, &mut cache, release(&holds)).await;
+        give_back(&bench, &mut cache, release(&waits)).await;
+        let has_enough = number as usize + 1 >= SCORED_LEAST;
+        assert_eq!(scored().await.is_enough(), has_enough, "{number}");
+    }
+
+    let mut tx = bench.begin().await;
+    let ended = tx.pools().tickets(&adw(), &[State::Released], 100).await.unwrap();
+    let started = ended.iter().filter_map(|record| {
+        let ticket = &record.ticket;
+        Some((ticket.claimed_at.or(ticket.granted_at)?, ticket.eta?))
+    });
+    let expected = score(started);
+    assert_eq!((scored().await, expected.count), (expected, 25), "who did not wait has no estimate");
+    assert!(!expected.median_error.is_zero(), "{expected}");
 }

@@ -39,7 +39,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     totals.play(&batches, &pools, &settings, &clock).await?;
     for pool in &settings {
         let verified = store.read().await?.pools().verify(&pool.name).await?;
-        totals.violations += verified.map_or(1, |found| found.differences.len() as u64 + found.usage);
+        totals.violations += verified.map_or(1, |found| found.violations + found.usage);
     }
     store.close().await;
     let Totals { peaks, decisions, downgraded, waited, violations, ended, .. } = totals;

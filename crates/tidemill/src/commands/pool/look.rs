@@ -2,6 +2,7 @@
 
 use super::{Of, POOLS_MAX, find};
 use crate::commands::prelude::*;
+use crate::config::Output;
 use tidemill_api::pool::{Pool, PoolDemand, PoolEvent, PoolLease, PoolPlace, PoolRefusal};
 use tidemill_domain::pool::{PoolName, State};
 use tidemill_domain::words::plural;
@@ -26,8 +27,15 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
     let first_in_queue = first.map(|place| {
         format!("{} for {}: {}", place.holder_name, plural(place.units, "unit", "units"), place.message)
     });
-    let mut detail = json!(Pool::from((&record, now)));
+    let score = tx.pools().estimate_score(&record.settings.name).await?;
+    let mut detail = json!(Pool { estimates: Some((&score).into()), ..Pool::from((&record, now)) });
     detail["first_in_queue"] = json!(first_in_queue);
+    if context.output() == Output::Table {
+        detail["estimates"] = json!(score.to_string());
+        let audit =
+            record.audit.map(|audit| format!("{}, {}", verdict(audit.decisions, audit.violations), audit.at));
+        detail["audit"] = json!(audit);
+    }
     context.print_one("tidemill.pool_detail/v1", &detail)
 }
 
@@ -47,7 +55,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit> {
     let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| PoolRefusal::not_found(&of.pool))?;
     let places = PoolPlace::queue(&ledger, now, of.limit as usize + 1);
     let columns =
-        "position id holder_name units min_units? class? waited_seconds eta_seconds eta_p90_seconds? reason";
+        "position id holder_name units min_units? class? waited_seconds eta_p50 eta_p90? overtaken? reason";
     let (schema, empty) = ("tidemill.pool_queue/v1", "No waiting requests.");
     context.print_page::<PoolPlace, _>(schema, empty, places, columns, of.limit, "")
 }
@@ -89,7 +97,7 @@ pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit
     let names = names(&mut tx, pool).await?;
     let columns = &["pool", "decisions", "leases", "in_use", "peak", "violations"];
     let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "No pools.");
-    let (mut decisions, mut violations) = (0, Vec::new());
+    let (mut decisions, mut violations, mut found) = (0, 0, Vec::new());
     for name in names {
         let Some(audited) = tx.pools().verify(&name).await? else { continue };
         listing.push(vec![
@@ -98,17 +106,24 @@ pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit
             json!(audited.tickets),
             json!(audited.usage),
             json!(audited.peak),
-            json!(audited.differences.len()),
+            json!(audited.violations),
         ]);
         decisions += audited.records;
-        violations.extend(audited.differences.iter().map(|difference| format!("{name}: {difference}")));
+        violations += audited.violations;
+        found.extend(audited.differences.iter().map(|difference| format!("{name}: {difference}")));
+        let unlisted = audited.violations.saturating_sub(audited.differences.len() as u64);
+        found.extend((unlisted > 0).then(|| format!("{name}: and {unlisted} more")));
     }
     listing.print(context.output())?;
-    if violations.is_empty() {
-        context.note(&format!("{decisions} decisions, 0 violations"));
+    let what = verdict(decisions, violations);
+    if violations == 0 {
+        context.note(&what);
         return Ok(Exit::Ok);
     }
-    let what = format!("{decisions} decisions, {} violations", violations.len());
     let fix = "keep a copy of the database and report this; no other pool is affected";
-    Err(Failure::new(Code::DamagedRow, what, fix).because(violations.join("\n")))
+    Err(Failure::new(Code::DamagedRow, what, fix).because(found.join("\n")))
+}
+
+fn verdict(decisions: u64, violations: u64) -> String {
+    format!("{decisions} decisions, {violations} violations")
 }

@@ -1,6 +1,6 @@
-use super::super::{Forecast, Policy, decide};
+use super::super::{Forecast, Policy, decide, reasons};
 use super::*;
-use crate::pool::{TicketId, Weight};
+use crate::pool::{Reason, TicketId, Weight};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -66,7 +66,8 @@ fn claimants(asks: &[Ask]) -> Vec<Claimant> {
 }
 
 fn granted(limit: u64, releases: &[(u64, u64)], asks: &[Ask], queue: &[Claimant]) -> Vec<Grant> {
-    let releases: Vec<(Timestamp, u64)> = releases.iter().map(|(after, units)| (at(*after), *units)).collect();
+    let releases: Vec<(Timestamp, u64)> =
+        releases.iter().map(|(after, units)| (at(*after), *units)).collect();
     let usage = releases.iter().map(|(_, units)| units).sum();
     let forecast = Table { asks, releases };
     let held = BTreeSet::new();
@@ -98,7 +99,11 @@ fn others_start_early_if_they_end_before_the_reservation_or_leave_its_units_free
     assert_eq!(told(20, &running, &[first, ask(2, 2, 101)]), [(1, 2, Turn::SpareUnits, Size::Full)]);
     assert_eq!(told(20, &running, &[first, ask(3, 3, 101)]), []);
     let two = [first, ask(2, 2, 900), ask(1, 1, 900)];
-    assert_eq!(told(20, &running, &two), [(1, 2, Turn::SpareUnits, Size::Full)], "the spare units are used once");
+    assert_eq!(
+        told(20, &running, &two),
+        [(1, 2, Turn::SpareUnits, Size::Full)],
+        "the spare units are used once"
+    );
 }
 
 #[test]
@@ -114,7 +119,28 @@ fn less_is_taken_only_if_it_ends_earlier() {
     assert_eq!(told(20, &[(49, 12)], &[ask(16, 2, 100)]), [], "waiting 49 s is better");
     assert_eq!(told(20, &[(50, 17)], &[ask(16, 2, 100)]), [], "3 fit, but a quarter is 4");
     assert_eq!(told(20, &[(800, 17)], &[ask(16, 2, 100)]), [(0, 2, Turn::First, Size::EndsEarlier)]);
-    assert_eq!(told(20, &[], &[ask(64, 2, 100)]), [(0, 16, Turn::First, Size::EndsEarlier)], "more never fits");
+    assert_eq!(
+        told(20, &[], &[ask(64, 2, 100)]),
+        [(0, 16, Turn::First, Size::EndsEarlier)],
+        "more never fits"
+    );
+}
+
+#[test]
+fn each_that_waits_is_told_which_rule_keeps_it_waiting() {
+    // 8 units are free. The first and the third would end later with half of their units.
+    let asks = [ask(16, 2, 100), ask(3, 3, 9_000), ask(16, 2, 100), ask(10, 10, 1)];
+    let forecast = Table { asks: &asks, releases: vec![(at(49), 12)] };
+    let (held, mut queue) = (BTreeSet::new(), claimants(&asks));
+    let told = |queue: &[Claimant]| -> Vec<Reason> {
+        let view = View { limit: 20, usage: 12, queue, held: &held, forecast: &forecast };
+        reasons(Policy::Adaptive, &view, None).into_iter().map(|(_, reason)| reason).collect()
+    };
+    use Reason::{BehindInQueue, EndsEarlierInFull, LargerRequestReserved, PoolDraining};
+
+    assert_eq!(told(&queue), [EndsEarlierInFull, LargerRequestReserved, EndsEarlierInFull, BehindInQueue]);
+    queue[0].overtaken = OVERTAKES_MAX;
+    assert_eq!(told(&queue), [EndsEarlierInFull, PoolDraining, PoolDraining, BehindInQueue]);
 }
 
 #[test]
@@ -144,7 +170,8 @@ fn who_was_overtaken_too_often_or_waits_too_long_is_not_overtaken() {
 
 #[test]
 fn in_one_pass_nobody_is_overtaken_more_often_than_allowed() {
-    let asks: Vec<Ask> = std::iter::once(ask(200, 200, 1_000)).chain((0..100).map(|_| ask(1, 1, 10))).collect();
+    let asks: Vec<Ask> =
+        std::iter::once(ask(200, 200, 1_000)).chain((0..100).map(|_| ask(1, 1, 10))).collect();
     let mut queue = claimants(&asks);
     queue[0].overtaken = OVERTAKES_MAX - 7;
 

@@ -88,6 +88,8 @@ fn a_wait_is_the_agents() {
         reason: Reason::PoolFull,
         level: level(995),
         estimate: Some(Estimate { p50: seconds, p90: seconds }),
+        at: Timestamp::EPOCH,
+        overtaken: 0,
         wait_seconds: 30,
     };
 
@@ -148,6 +150,7 @@ fn a_status_is_the_agents() {
             suspect: 0,
             created_at,
             changed_at,
+            audit: None,
         }
     };
     let records = [
