@@ -62,9 +62,12 @@ impl Pass<'_> {
                 continue;
             }
             let mut room = settings.limit_at(self.now).saturating_sub(ledger.usage());
-            let is_small = |ticket: &&Ticket| ticket.state == State::Granted && ticket.is_downgraded();
+            let is_small = |ticket: &&Ticket| {
+                ticket.state == State::Granted && ticket.is_downgraded() && ticket.upgrade.is_none()
+            };
             for ticket in ledger.tickets().filter(is_small) {
-                let more = |parallel: &NonZeroU32| ticket.weight.units(*parallel).saturating_sub(ticket.units());
+                let more =
+                    |parallel: &NonZeroU32| ticket.weight.units(*parallel).saturating_sub(ticket.units());
                 let mut steps = adaptive_steps(ticket.asked, ticket.least);
                 let largest = steps.find(|step| Some(*step) > ticket.granted && more(step) <= room);
                 if let Some(parallel) = largest {
@@ -90,8 +93,7 @@ impl Pass<'_> {
         let (Some(ledger), Some(queue)) = (self.ledgers.get(pool), queues.get(pool)) else { return false };
         let settings = ledger.settings();
         let claimant = |grant: &Grant| queue.iter().find(|claimant| claimant.ticket == grant.ticket);
-        let given: u64 =
-            grants.iter().filter_map(|grant| Some(claimant(grant)?.needs(grant.parallel))).sum();
+        let given: u64 = grants.iter().filter_map(|grant| Some(claimant(grant)?.needs(grant.parallel))).sum();
         let needs = head.needs(settings.policy.least(head.asked, head.least));
         let fits =
             ledger.usage().saturating_add(given).saturating_add(needs) <= ledger.grant_limit_at(self.now);

@@ -124,3 +124,18 @@ fn who_wants_more_than_a_smaller_pool_has_does_not_block_it() {
     assert_eq!((bench.has("batch"), bench.has("waiting")), (Some(8), Some(4)));
     assert!(!bench.ticket("ADW", "batch").unwrap().is_queued());
 }
+
+#[test]
+fn who_leaves_before_it_hears_of_its_grant_still_waits_for_all_that_it_wants() {
+    let mut bench = Bench::of(&[("ADW", 24)]);
+    bench.ask("other", 16);
+    assert_eq!(admitted(&bench.ask("batch", 16)), [8]);
+    bench.ask("batch", 24);
+    let (ticket, epoch) = bench.ticket("ADW", "batch").map(|ticket| (ticket.id, ticket.epoch)).unwrap();
+    bench.one(Command::Unclaim { pool: pool("ADW"), ticket, epoch });
+
+    bench.ask("other", 4);
+
+    let ticket = bench.ticket("ADW", "batch").unwrap();
+    assert_eq!((bench.has("batch"), ticket.wanted()), (Some(8), 16), "16 would fit, but 24 is wanted");
+}
