@@ -68,6 +68,7 @@ async fn fill(store: &Store, pool: &PoolName, leases: u32) -> Result<()> {
                 table: "SALES_ORDER".to_owned(),
                 hint: None,
                 lease_for: None,
+                deadline: None,
                 stays: Duration::ZERO,
                 call: None,
             })));

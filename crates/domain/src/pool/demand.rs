@@ -3,7 +3,8 @@
 //! Later demand is what the present tickets are still expected to need then, and what was requested in the same minutes
 //! of past days. Without a history, a pool is expected to need what it needs now.
 
-use super::estimate::{Estimate, left_of, quantile};
+use super::estimate::{Estimate, left_of};
+use super::run_times::quantile;
 use super::pass::queue_positions;
 use super::usage::{STEP, step_of};
 use super::{Event, Ledger, Record, State, Ticket, TicketId};
@@ -100,7 +101,7 @@ fn later(
     };
     let needed_for = |ticket: &Ticket| {
         let (dag_id, parallel) = (ticket.holder.dag_id(), ticket.granted.unwrap_or(ticket.asked));
-        let expected = ledger.run_times.quantile(dag_id, &ticket.table, parallel, percent);
+        let expected = ledger.run_times.expected((dag_id, &ticket.table, ticket.class), parallel, percent);
         match ticket.state {
             _ if usual.is_none() => Duration::MAX,
             State::Waiting => starts.get(&ticket.id).map_or(Duration::MAX, start).saturating_add(expected),

@@ -42,7 +42,7 @@ impl Pools<'_> {
         let saved = SavedPass {
             tickets: Vec::new(),
             records: vec![SavedRecord::new(name, &record)?],
-            pools: vec![SavedPool::new(&ledger, &[])],
+            pools: vec![SavedPool::new(&ledger, &[])?],
         };
         self.pool_save(&saved, row.record.changed_at).await?;
         Ok(true)

@@ -10,7 +10,6 @@ use tidemill_domain::pool::demand::requested;
 use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::event::{End, Record};
 use tidemill_domain::pool::pass::expires_at;
-use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Breaker, Class, Ledger, PoolName, Settings, State, Ticket};
 use tidemill_domain::time::Timestamp;

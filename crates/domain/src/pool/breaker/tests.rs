@@ -93,6 +93,8 @@ fn only_the_first_of_the_queue_is_a_probe_and_in_its_smallest_size() {
         least: some(2),
         weight: Weight::PLAIN,
         has: 0,
+        overtaken: 0,
+        estimated_start: None,
     };
     let admitted = |phase, policy| {
         let queue = Breaker { phase, ..Breaker::default() }.admits(vec![claimant(1), claimant(2)], policy);

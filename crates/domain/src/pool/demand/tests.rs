@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Epoch;
-use crate::pool::estimate::RunKind;
+use crate::pool::run_times::RunKind;
 use crate::pool::{Class, Holder, Settings, Weight};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -35,6 +35,9 @@ fn ticket(id: u128, state: State, asked: u32, held_since: u64) -> Ticket {
         granted_at: granted.map(|_| at(held_since)),
         claimed_at: granted.map(|_| at(held_since)),
         doubted_at: None,
+        deadline: None,
+        eta: None,
+        overtaken: 0,
         ask_by: at(held_since),
         lease_for: None,
         table: String::new(),
@@ -48,7 +51,7 @@ fn ledger(max_units: u32, tickets: impl IntoIterator<Item = Ticket>, runs: &[u32
     let mut ledger = Ledger::restore(settings, 1, tickets);
     for seconds in runs {
         let kind = RunKind { dag_id: "dag".to_owned(), table: String::new(), parallel: NonZeroU32::MIN };
-        ledger.run_times.add_seconds(kind, *seconds);
+        ledger.run_times.add_seconds(kind, Class::Normal, *seconds);
     }
     ledger
 }
@@ -142,7 +145,7 @@ fn a_day_without_a_reading_does_not_count() {
 
 #[test]
 fn only_new_requests_are_counted() {
-    let record = |event| Record { version: 1, seq: 0, at: at(0), holder: None, event };
+    let record = |event| Record { version: 1, seq: 0, at: at(0), holder: None, event, summary: None };
     let new = |units| record(Event::Enqueued { ticket: Box::new(ticket(1, State::Waiting, units, 0)) });
     let confirmed = record(Event::Confirmed { ticket: TicketId::new(Uuid::nil()) });
 

@@ -129,7 +129,7 @@ impl<'a> PoolNight<'a> {
         match moment {
             Moment::Look => Command::Look { pool },
             Moment::Changes(number) => {
-                Command::Configure { settings: Box::new(self.start.changes[number].1.clone()) }
+                Command::Configure { settings: Box::new(self.start.changes[number].1.clone()), by: None }
             }
             Moment::Ends(number) => {
                 let (by, end) = (ReleaseBy::Ticket(ticket(number)), End::Released { failed: false });

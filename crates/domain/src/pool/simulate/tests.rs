@@ -103,7 +103,7 @@ fn halving_shortens_waits_and_lengthens_runs() {
 }
 
 fn record(at: Timestamp, event: Event) -> Record {
-    Record { version: 1, seq: 0, at, holder: None, event }
+    Record { version: 1, seq: 0, at, holder: None, event, summary: None }
 }
 
 fn waiting(id: u128, asked: u32) -> Ticket {

@@ -4,7 +4,8 @@ use super::*;
 use crate::pool::BreakerChange;
 use crate::pool::breaker::Phase;
 use crate::pool::reason::Reason;
-use crate::pool::replay::replay;
+use crate::pool::replay::Fault;
+use crate::pool::replay::tests::replay;
 
 impl Bench {
     fn refuse(&mut self, dag: &str) {
@@ -224,12 +225,12 @@ fn the_auditor_finds_a_grant_while_the_breaker_is_open() {
         let mut log = honest.clone();
         let Event::Breaker { breaker } = &mut log[place].event else { panic!() };
         breaker.phase = phase;
-        let found = replay(&bench.made[&pool("ADW")], &log).unwrap_err();
-        assert!(matches!(found, Contradiction::BreakerOpen { .. }), "{found}");
+        let found = &replay(&bench.made[&pool("ADW")], &log).unwrap().violations[0].fault;
+        assert!(matches!(found, Fault::BreakerOpen { .. }), "{found}");
     }
     let mut log = honest;
     let Event::Granted { parallel, .. } = &mut log[place + 1].event else { panic!() };
     *parallel = some(8);
-    let found = replay(&bench.made[&pool("ADW")], &log).unwrap_err();
-    assert!(matches!(found, Contradiction::AgainstPolicy { .. }), "the smallest size: {found}");
+    let found = &replay(&bench.made[&pool("ADW")], &log).unwrap().violations[0].fault;
+    assert!(matches!(found, Fault::AgainstPolicy { .. }), "the smallest size: {found}");
 }

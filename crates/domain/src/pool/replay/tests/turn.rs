@@ -23,7 +23,7 @@ fn overtaking(count: u32) -> Vec<Record> {
 /// Appends a pass with one more record.
 fn forge(log: &mut Vec<Record>, at: Timestamp, event: Event) {
     let version = log.last().unwrap().version + 1;
-    log.push(Record { version, seq: 0, at, holder: None, event });
+    log.push(Record { version, seq: 0, at, holder: None, event, summary: None });
 }
 
 fn grant(number: u128, parallel: u32, turn: Turn) -> Event {
@@ -212,7 +212,7 @@ fn overtakes_are_counted_on_from_a_snapshot() {
     let log = overtaking(5);
     let state = replay(&settings_of(Policy::Adaptive), &log).unwrap().ledger;
     let at = log.last().unwrap().at;
-    let first = Record { version: 1, seq: 0, at, holder: None, event: state.snapshot() };
+    let first = Record { version: 1, seq: 0, at, holder: None, event: state.snapshot(), summary: None };
 
     assert_eq!(faults(Policy::Adaptive, std::slice::from_ref(&first)), []);
     let mut wrong = log;
