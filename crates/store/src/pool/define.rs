@@ -1,4 +1,5 @@
-//! Creates, changes and removes pools, opens and closes their breakers, and releases tickets. Each change has an audit entry and a log record.
+//! Creates, changes and removes pools, opens and closes their breakers, and releases tickets. Each change has an audit
+//! entry and a log record.
 
 use super::pass::{Lapses, PassRequest};
 use super::row::json;

@@ -261,11 +261,11 @@ async fn a_breaker_is_opened_and_closed_with_a_reason() {
     assert_eq!((answer.status, answer.header("location")), (StatusCode::SEE_OTHER, "/pools/ADW"));
 
     let page = words(&operator.get("/pools/ADW").await.text);
-    assert!(page.contains("breaker open") && page.contains("by operator: patch day"), "{page}");
+    assert!(page.contains("breaker open") && page.contains("by the operator: patch day"), "{page}");
     assert!(words(&operator.get("/pools").await.text).contains("breaker open ADW"));
     let history = words(&operator.get("/pools/ADW?tab=history").await.text);
-    assert!(history.contains("Breaker opened by operator: patch day"), "{history}");
-    assert!(words(&operator.get("/").await.text).contains("Breaker opened by operator: patch day"));
+    assert!(history.contains("Breaker opened by the operator: patch day"), "{history}");
+    assert!(words(&operator.get("/").await.text).contains("Breaker opened by the operator: patch day"));
     let closed = operator.submit("/pools", "/pools/ADW/breaker/close", "key=k3&reason=done").await;
     assert_eq!(closed.status, StatusCode::SEE_OTHER);
     assert!(words(&operator.get("/pools/ADW").await.text).contains("Breaker closed since"));

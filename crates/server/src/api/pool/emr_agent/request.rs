@@ -2,13 +2,15 @@
 
 use super::field::{BadField, Fields};
 use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
+use crate::server::BODY_BYTES_MAX;
 use serde_json::Value;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::holder::LONGEST_NAME;
 use tidemill_domain::pool::{Class, Holder, ReleaseOutcome};
 
 const PARALLEL_MAX: i64 = 1_000_000;
-const ERROR_CHARS_MAX: usize = 100_000;
+/// A release must not fail because its error is long: only the limit of the body counts.
+const ERROR_CHARS_MAX: usize = BODY_BYTES_MAX;
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
 tidemill_domain::words! {
