@@ -1,12 +1,14 @@
 //! Simulates nights of batches: drives the real decisions of pools with a simulated clock.
 //!
-//! Reading order: [`model`] and [`file`] (where a workload comes from), [`night`] (what happens to it), [`watch`] (what must
-//! not happen), [`score`] and [`bound`] (how good it was).
+//! Reading order: [`model`], [`file`] and [`past`] (where a workload comes from), [`night`] (what happens to it), `watch`
+//! (what must not happen), [`score`] and [`bound`] (how good it was), [`advice`] (what would be better).
 
+pub mod advice;
 pub mod bound;
 pub mod file;
 pub mod model;
 pub mod night;
+pub mod past;
 pub mod random;
 pub mod score;
 mod watch;
@@ -47,10 +49,6 @@ impl Workload {
             change(&mut pool.settings);
             pool.changes.iter_mut().for_each(|(_, settings)| change(settings));
         }
-    }
-
-    pub fn settings(&self, pool: &PoolName) -> Option<&Settings> {
-        self.pools.iter().map(|start| &start.settings).find(|settings| settings.name == *pool)
     }
 }
 

@@ -95,6 +95,23 @@ pub fn weigh(
     (lever, asked, weight)
 }
 
+/// The shape of a request with this lever and weight: the inverse of [`weigh`].
+pub fn shape_of(
+    model: WeightModel,
+    hint_effective: bool,
+    sets: u8,
+    asked: NonZeroU32,
+    weight: Weight,
+) -> Shape {
+    let lever = lever(model, hint_effective);
+    let own = u32::from((model, lever) == (WeightModel::Processes, Lever::Sessions));
+    let other = NonZeroU32::new((weight.per.get() - own) / u32::from(sets.max(1))).unwrap_or(NonZeroU32::MIN);
+    match lever {
+        Lever::Parallel => Shape { parallel: asked, sessions: other },
+        Lever::Sessions => Shape { parallel: other, sessions: asked },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +158,8 @@ mod tests {
             let shape = Shape { parallel: some(parallel), sessions: some(sessions) };
             let (_, asked, weight) = weigh(model, effective, sets, shape);
 
+            let same = shape_of(model, effective, sets, asked, weight);
+            prop_assert_eq!(weigh(model, effective, sets, same), weigh(model, effective, sets, shape));
             prop_assert!(weight.units(some(1)) >= 1);
             prop_assert!(weight.units(some(1)) <= weight.units(asked));
             match fitting(weight, room) {

@@ -24,18 +24,6 @@ pub const BATCHES_MAX: usize = 100_000;
 /// A week, for arrivals and run times.
 const LONGEST: f64 = 604_800.0;
 
-#[derive(Debug, thiserror::Error)]
-pub enum BadFile {
-    #[error("it is not the JSON of a workload: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("pool {name}: {why}")]
-    Pool { name: PoolName, why: String },
-    #[error("batch {number}: {why}")]
-    Batch { number: usize, why: String },
-    #[error("it has {0} batches; {BATCHES_MAX} are allowed")]
-    TooMany(usize),
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileShape {
@@ -73,26 +61,26 @@ struct FileBatch {
     past_seconds: Vec<u32>,
 }
 
-pub fn read(text: &[u8]) -> Result<Workload, BadFile> {
-    let FileShape { pools, batches } = serde_json::from_slice(text)?;
+/// Fails with the reason.
+pub fn read(text: &[u8]) -> Result<Workload, String> {
+    let FileShape { pools, batches } = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if batches.len() > BATCHES_MAX {
-        return Err(BadFile::TooMany(batches.len()));
+        return Err(format!("it has {} batches; {BATCHES_MAX} are allowed", batches.len()));
     }
     let mut starts: Vec<PoolStart> = Vec::with_capacity(pools.len());
     for FilePool { name, max_units, threshold_percent, min_units } in pools {
         let mut settings = Settings::new(name.clone(), max_units);
         settings.threshold_percent = threshold_percent.unwrap_or(settings.threshold_percent);
         settings.min_units = min_units.unwrap_or(settings.min_units);
-        let bad = |why: String| BadFile::Pool { name: name.clone(), why };
-        settings.check().map_err(|error| bad(error.to_string()))?;
+        settings.check().map_err(|bad| format!("pool {name}: {bad}"))?;
         if starts.iter().any(|start| start.settings.name == name) {
-            return Err(bad("it is listed twice".to_owned()));
+            return Err(format!("pool {name}: it is listed twice"));
         }
         starts.push(PoolStart::new(settings));
     }
     let mut read = Vec::with_capacity(batches.len());
     for (number, batch) in (1..).zip(batches) {
-        read.push(check(number, batch, &mut starts).map_err(|why| BadFile::Batch { number, why })?);
+        read.push(check(number, batch, &mut starts).map_err(|why| format!("batch {number}: {why}"))?);
     }
     read.sort_by_key(|batch| batch.arrives_at);
     Ok(Workload { begins_at: MIDNIGHT, pools: starts, batches: read })

@@ -35,6 +35,8 @@ pub struct Night {
 pub struct Run {
     /// None if it never got units.
     pub start: Option<Start>,
+    /// When it left the queue without units; none if it waits until the end.
+    pub left_at: Option<Timestamp>,
     /// What it was told when it arrived; none if it did not wait.
     pub estimate: Option<Estimate>,
 }

@@ -22,6 +22,13 @@ macro_rules! figures {
         }
 
         impl Score {
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            /// In the order of [`NAMES`](Self::NAMES), rounded to three decimal places.
+            pub fn values(&self) -> impl Iterator<Item = f64> {
+                [$(self.$name),+].into_iter().map(|value| (value * 1e3).round() / 1e3)
+            }
+
             pub fn mean(nights: &[Self]) -> Self {
                 let count = nights.len().max(1) as f64;
                 Self { $($name: nights.iter().map(|night| night.$name).sum::<f64>() / count,)+ }
@@ -65,10 +72,32 @@ figures! {
     flow_ratio,
 }
 
+/// The figures that people compare.
+const COMPARED: [&str; 11] = [
+    "batches",
+    "failures",
+    "wait_mean",
+    "wait_p95",
+    "wait_max",
+    "wide_wait_p95",
+    "flow_mean",
+    "sla_misses",
+    "downgrades",
+    "overtakes",
+    "peak",
+];
+
+/// The names of figures with their values on both sides.
+pub fn compare(one: &Score, other: &Score) -> impl Iterator<Item = (&'static str, f64, f64)> {
+    let both = Score::NAMES.iter().zip(one.values().zip(other.values()));
+    both.map(|(name, (one, other))| (*name, one, other)).filter(|(name, ..)| COMPARED.contains(name))
+}
+
 pub fn score(workload: &Workload, night: &Night) -> Score {
+    let begins_at = workload.begins_at;
     let scored = || {
         let all = workload.batches.iter().zip(&night.runs);
-        all.filter(|(batch, _)| batch.arrives_at >= workload.begins_at)
+        all.filter(move |(batch, _)| batch.arrives_at >= begins_at)
     };
     let started = || scored().filter_map(|(batch, run)| Some((batch, run, run.start?)));
     let wait = |(batch, _, start): (&Batch, &Run, Start)| start.at.since(batch.arrives_at).as_secs_f64();
@@ -80,9 +109,9 @@ pub fn score(workload: &Workload, night: &Night) -> Score {
     let errors = Sorted::new(told().map(|(wait, told)| (wait - told.p50.as_secs_f64()).abs()));
     let covered = told().filter(|(wait, told)| *wait <= told.p90.as_secs_f64()).count();
     let count = scored().count();
-    let is_in_peak = |batch: &Batch| batch.arrives_at < workload.begins_at.plus(PEAK);
+    let is_in_peak = |batch: &Batch| batch.arrives_at < begins_at.plus(PEAK);
     let clear = started().filter(|(batch, ..)| is_in_peak(batch)).map(|(.., start)| start.until).max();
-    let clear = clear.map_or(Duration::ZERO, |until| until.since(workload.begins_at));
+    let clear = clear.map_or(Duration::ZERO, |until| until.since(begins_at));
     let peak = workload.pools.iter().map(|pool| peak(workload, night, &pool.settings.name)).max();
     let flow_bound = mean_flow_bound(workload);
     Score {
@@ -132,9 +161,10 @@ impl Sorted {
 fn overtakes(workload: &Workload, night: &Night) -> usize {
     let mut most = 0;
     for pool in &workload.pools {
-        let name = &pool.settings.name;
+        let of_pool =
+            workload.batches.iter().zip(&night.runs).filter(|(batch, _)| batch.pool == pool.settings.name);
         let started: Vec<(Timestamp, Timestamp)> =
-            starts(workload, night, name).map(|(batch, start)| (batch.arrives_at, start.at)).collect();
+            of_pool.filter_map(|(batch, run)| Some((batch.arrives_at, run.start?.at))).collect();
         for (place, (_, start)) in started.iter().enumerate() {
             // Later arrivals follow in the list, and those after the start cannot have overtaken.
             let later = started[place + 1..].iter().take_while(|(arrival, _)| arrival < start);
@@ -144,20 +174,12 @@ fn overtakes(workload: &Workload, night: &Night) -> usize {
     most
 }
 
-fn starts<'a>(
-    workload: &'a Workload,
-    night: &'a Night,
-    pool: &'a PoolName,
-) -> impl Iterator<Item = (&'a Batch, Start)> {
-    let of_pool = workload.batches.iter().zip(&night.runs).filter(move |(batch, _)| batch.pool == *pool);
-    of_pool.filter_map(|(batch, run)| Some((batch, run.start?)))
-}
-
 /// Changes of a pool's usage and of its waiting requests, in order; at the same instant, decreases first.
 fn changes(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<(Timestamp, i64, i64)> {
     let mut changes = Vec::new();
     for (batch, run) in workload.batches.iter().zip(&night.runs).filter(|(batch, _)| batch.pool == *pool) {
-        let waits_until = run.start.map_or(Timestamp::from_micros(i64::MAX), |start| start.at);
+        let forever = Timestamp::from_micros(i64::MAX);
+        let waits_until = run.start.map(|start| start.at).or(run.left_at).unwrap_or(forever);
         if waits_until > batch.arrives_at {
             changes.extend([(batch.arrives_at, 0, 1), (waits_until, 0, -1)]);
         }

@@ -1,3 +1,5 @@
+mod past;
+
 use super::model::{Scenario, workload};
 use super::night::{Night, Run, Start, simulate};
 use super::score::{Score, score, usage_steps};
@@ -220,7 +222,7 @@ fn steps_have_the_usage_of_their_time() {
     let workload = two_batches();
     let start = |at, until, units| Run {
         start: Some(Start { at: after(at), until: after(until), parallel: some(units), units: units.into() }),
-        estimate: None,
+        ..Run::default()
     };
     let night = Night { runs: vec![start(0, 450, 8), start(450, 900, 4)], violations: 0 };
 
@@ -238,7 +240,7 @@ fn overtakes_are_counted_for_the_one_that_suffers_most() {
     workload.batches.push(third);
     let start = |at| Run {
         start: Some(Start { at: after(at), until: after(2_000), parallel: some(2), units: 2 }),
-        estimate: None,
+        ..Run::default()
     };
     let overtakes = |starts: [u64; 3]| {
         score(&workload, &Night { runs: starts.map(start).into(), violations: 0 }).overtakes
@@ -253,7 +255,7 @@ fn overtakes_are_counted_for_the_one_that_suffers_most() {
 fn a_file_that_makes_no_sense_is_refused_with_the_place() {
     let refused = |pool: &str, batch: &str| {
         let text = format!(r#"{{"pools": [{pool}], "batches": [{batch}]}}"#);
-        file::read(text.as_bytes()).unwrap_err().to_string()
+        file::read(text.as_bytes()).unwrap_err()
     };
     let pool = r#"{"name": "p", "max_units": 10}"#;
     let batch = |change: &str| {
