@@ -5,14 +5,15 @@ use super::{GRACE, PAUSE, Stage, Verdicts, unexpected};
 use crate::report::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::f64::consts::TAU;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::command::{Admitted, Answer, Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
-use tidemill_domain::pool::{Holder, Settings};
+use tidemill_domain::pool::simulate::model::{self, Scenario};
+use tidemill_domain::pool::simulate::{Batch, MIDNIGHT};
+use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_engine::pool::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 use tidemill_store::{Init, Store, StoreOptions};
@@ -21,10 +22,8 @@ use tokio::task::JoinSet;
 
 const SEED: u64 = 20_240_125;
 
-const MIDNIGHT: Timestamp = Timestamp::from_micros(1_706_140_800_000_000);
-
-/// Name, external id, connections, and threshold in percent.
-const DATABASES: [(&str, i64, u32, u8); 2] = [("ADW", 4, 1_000, 95), ("ERP", 5, 500, 90)];
+/// A third more than the databases can take at the peak.
+const SCENARIO: Scenario = Scenario::Crisis;
 
 pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Result<()> {
     stage.context.note("a night of batches requests connections to ADW and ERP, in accelerated time");
@@ -34,7 +33,7 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     store.initialise(Init::Always).await?;
     let settings = create_pools(&store, 1).await?;
     let pools = Pools::start(store.clone(), PoolOptions::default());
-    let batches = night(SEED);
+    let batches = model::workload(SCENARIO, SEED).batches;
     let mut totals = Totals::default();
     totals.play(&batches, &pools, &settings, &clock).await?;
     for pool in &settings {
@@ -45,8 +44,10 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
     let Totals { peaks, decisions, downgraded, waited, violations, ended, .. } = totals;
     let waits = waited.len() as u64;
     let mean = waited.iter().sum::<Duration>().as_secs().checked_div(waits).unwrap_or(0);
-    let peaks =
-        DATABASES.map(|(name, _, max, _)| format!("{} of {max} ({name})", peaks.get(name).unwrap_or(&0)));
+    let peak = |Settings { name, max_units, .. }: &Settings| {
+        format!("{} of {max_units} ({name})", peaks.get(name).unwrap_or(&0))
+    };
+    let peaks: Vec<String> = settings.iter().map(peak).collect();
     verdicts.add(
         violations == 0 && ended == batches.len() && downgraded > 0 && waits > 0,
         format!(
@@ -62,10 +63,8 @@ pub(super) async fn perform(stage: &Stage<'_>, verdicts: &mut Verdicts) -> Resul
 /// Creates the pools, with a part of the connections: `max_units / divisor`.
 pub(super) async fn create_pools(store: &Store, divisor: u32) -> Result<Vec<Settings>> {
     let mut pools = Vec::new();
-    for (name, id, max_units, threshold_percent) in DATABASES {
-        let mut settings = Settings::new(name.parse().map_err(unexpected)?, max_units / divisor);
-        settings.external_id = Some(id);
-        settings.threshold_percent = threshold_percent;
+    for mut settings in model::pools() {
+        settings.max_units /= divisor;
         let mut tx = store.begin().await?;
         tx.pools().create(&settings, &Actor::system()).await?;
         tx.commit().await?;
@@ -83,8 +82,8 @@ enum Turn {
 #[derive(Default)]
 struct Totals {
     /// Open connections by database, as the batches count them.
-    open: BTreeMap<&'static str, u64>,
-    peaks: BTreeMap<&'static str, u64>,
+    open: BTreeMap<PoolName, u64>,
+    peaks: BTreeMap<PoolName, u64>,
     decisions: u64,
     downgraded: u64,
     waited: Vec<Duration>,
@@ -102,10 +101,10 @@ impl Totals {
     ) -> Result<()> {
         let mut units: BTreeMap<usize, u64> = BTreeMap::new();
         let arrivals = batches.iter().enumerate();
-        let mut turns: BinaryHeap<Reverse<(Duration, Turn, usize)>> =
-            arrivals.map(|(index, batch)| Reverse((batch.arrives, Turn::Asks, index))).collect();
+        let mut turns: BinaryHeap<Reverse<(Timestamp, Turn, usize)>> =
+            arrivals.map(|(index, batch)| Reverse((batch.arrives_at, Turn::Asks, index))).collect();
         while let Some(Reverse((at, turn, index))) = turns.pop() {
-            clock.jump_to(MIDNIGHT.plus(at));
+            clock.jump_to(at);
             let batch = &batches[index];
             let ask = ask(batch, "night")?;
             let answer = match turn {
@@ -119,14 +118,14 @@ impl Totals {
                     self.admit(batch, admitted, at, settings);
                     units.insert(index, admitted.ticket.units());
                     let parallel = admitted.ticket.granted.unwrap_or(NonZeroU32::MIN);
-                    turns.push(Reverse((at + batch.takes(parallel), Turn::Ends, index)));
+                    turns.push(Reverse((at.plus(batch.run.with(parallel)), Turn::Ends, index)));
                 }
                 Answer::Waits(waits) => {
                     let pause = Duration::from_secs(waits.wait_seconds.into());
-                    turns.push(Reverse((at + pause, Turn::Asks, index)));
+                    turns.push(Reverse((at.plus(pause), Turn::Asks, index)));
                 }
                 Answer::Released(_) => {
-                    *self.open.entry(batch.database).or_default() -= units.remove(&index).unwrap_or(0);
+                    *self.open.entry(batch.pool.clone()).or_default() -= units.remove(&index).unwrap_or(0);
                     self.ended += 1;
                 }
                 other => {
@@ -138,26 +137,25 @@ impl Totals {
         Ok(())
     }
 
-    fn admit(&mut self, batch: &Batch, admitted: &Admitted, at: Duration, settings: &[Settings]) {
-        let open = self.open.entry(batch.database).or_default();
+    fn admit(&mut self, batch: &Batch, admitted: &Admitted, at: Timestamp, settings: &[Settings]) {
+        let open = self.open.entry(batch.pool.clone()).or_default();
         *open += admitted.ticket.units();
-        let peak = self.peaks.entry(batch.database).or_default();
+        let peak = self.peaks.entry(batch.pool.clone()).or_default();
         *peak = (*peak).max(*open);
         let pool = settings.iter().find(|pool| pool.name == admitted.pool);
         if pool.is_none_or(|pool| *open > pool.limit_at(MIDNIGHT)) {
             self.violations += 1;
         }
         self.downgraded += u64::from(admitted.ticket.is_downgraded());
-        self.waited.extend(Some(at.saturating_sub(batch.arrives)).filter(|waited| !waited.is_zero()));
+        self.waited.extend(Some(at.since(batch.arrives_at)).filter(|waited| !waited.is_zero()));
     }
 }
 
 fn ask(batch: &Batch, run: &str) -> Result<AcquireRequest> {
-    let pool = batch.database.parse().map_err(unexpected)?;
-    let holder = Holder::run(&batch.dag_id, run).map_err(unexpected)?;
+    let holder = Holder::run(batch.holder.dag_id(), run).map_err(unexpected)?;
     Ok(AcquireRequest {
         table: batch.table.clone(),
-        ..AcquireRequest::new(holder, AcquirePart::new(pool, Some(batch.parallel)))
+        ..AcquireRequest::new(holder, AcquirePart::new(batch.pool.clone(), Some(batch.asked)))
     })
 }
 
@@ -169,7 +167,6 @@ async fn release(pools: &Pools, ask: AcquireRequest) -> Result<Answer, PoolError
 
 /// The pools of the dashboard have a tenth of the connections.
 pub(super) const DIVISOR: u32 = 10;
-const BATCHES_SHOWN: usize = 120;
 const SPEED: u32 = 720;
 
 /// How long a batch waits for an answer before it asks again.
@@ -179,7 +176,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// is different. At the end of the demo, the batches stop and release their units.
 pub(super) async fn play(pools: &Pools, round: u32, ended: &watch::Receiver<bool>) -> Result<()> {
     let mut running = JoinSet::new();
-    for batch in night(round.into()).into_iter().take(BATCHES_SHOWN) {
+    for batch in model::workload(SCENARIO, round.into()).batches.into_iter().step_by(DIVISOR as usize) {
         let ask = ask(&batch, &format!("night-{round}"))?;
         running.spawn(run(pools.clone(), ask, batch, ended.clone()));
     }
@@ -197,7 +194,7 @@ async fn run(pools: Pools, ask: AcquireRequest, batch: Batch, mut ended: watch::
     }
     let released = async {
         while let Err(error) = release(&pools, ask.clone()).await {
-            tracing::warn!(%error, "{} could not release its units, will try again", batch.dag_id);
+            tracing::warn!(%error, "{} could not release its units, will try again", batch.holder);
             tokio::time::sleep(PAUSE).await;
         }
     };
@@ -207,123 +204,24 @@ async fn run(pools: Pools, ask: AcquireRequest, batch: Batch, mut ended: watch::
     };
     tokio::select! {
         () = released => {}
-        () = gave_up => tracing::error!("{} still has its units at the end of the demo", batch.dag_id),
+        () = gave_up => tracing::error!("{} still has its units at the end of the demo", batch.holder),
     }
 }
 
 async fn work(pools: &Pools, ask: &AcquireRequest, batch: &Batch) {
-    tokio::time::sleep(batch.arrives / SPEED).await;
+    tokio::time::sleep(batch.arrives_at.since(MIDNIGHT) / SPEED).await;
     let granted = loop {
         match pools.acquire(ask, WAIT).await {
             Ok(Answer::Admitted { parts, .. }) => break parts.first().and_then(|part| part.ticket.granted),
             Ok(Answer::Waits(_)) => {}
-            Ok(other) => return tracing::warn!(?other, "{} was not admitted", batch.dag_id),
+            Ok(other) => return tracing::warn!(?other, "{} was not admitted", batch.holder),
             Err(error) => {
-                tracing::warn!(%error, "{} could not request units, will try again", batch.dag_id);
+                tracing::warn!(%error, "{} could not request units, will try again", batch.holder);
                 tokio::time::sleep(PAUSE).await;
             }
         }
     };
-    tokio::time::sleep(batch.takes(granted.unwrap_or(NonZeroU32::MIN)) / SPEED).await;
-}
-
-const BATCHES: usize = 1_200;
-
-/// Median run in seconds of a batch with parallelism 8: about a third more than the databases can take at the peak.
-const MEDIAN: f64 = 1_260.0;
-
-/// Start-up in seconds, which is not parallel.
-const START_UP: f64 = 90.0;
-
-/// Begin and end of an interval in hours, and the share of batches that arrive before its end.
-const ARRIVALS: [((f64, f64), f64); 4] =
-    [((0.0, 1.0), 0.1), ((1.0, 3.0), 0.7), ((3.0, 6.0), 0.9), ((6.0, 7.5), 1.0)];
-
-/// Parallelism, and the share of batches that request at most this.
-const PARALLEL: [(u32, f64); 6] = [(1, 0.1), (2, 0.2), (4, 0.45), (8, 0.75), (16, 0.92), (32, 1.0)];
-
-#[derive(Clone, PartialEq, Debug)]
-struct Batch {
-    dag_id: String,
-    table: String,
-    database: &'static str,
-    arrives: Duration,
-    parallel: NonZeroU32,
-    /// In seconds, with the requested parallelism.
-    run: f64,
-    /// Share of the work that is parallel.
-    share: f64,
-}
-
-impl Batch {
-    fn takes(&self, parallel: NonZeroU32) -> Duration {
-        let effort = |parallel: f64| (1.0 - self.share) + self.share / parallel;
-        let work = (self.run - START_UP).max(1.0) / effort(f64::from(self.parallel.get()));
-        Duration::from_secs_f64(START_UP + work * effort(f64::from(parallel.get())))
-    }
-}
-
-/// All batches of a night, unsorted.
-fn night(seed: u64) -> Vec<Batch> {
-    let mut random = Random(seed);
-    (1..=BATCHES).map(|number| batch(number, &mut random)).collect()
-}
-
-fn batch(number: usize, random: &mut Random) -> Batch {
-    let database = if number % 10 < 7 { "ADW" } else { "ERP" };
-    let parallel = random.pick(&PARALLEL);
-    let arrives = arrival(random);
-    let median = MEDIAN * (f64::from(parallel) / 8.0).powf(0.2);
-    let run = (median * (0.8 * random.normal()).exp()).clamp(180.0, 7_200.0);
-    Batch {
-        dag_id: format!("batch_{number:04}"),
-        table: format!("TABLE_{:03}", number % 400),
-        database,
-        arrives: Duration::from_secs_f64(arrives),
-        parallel: NonZeroU32::new(parallel).unwrap_or(NonZeroU32::MIN),
-        run,
-        share: 0.80 + 0.19 * random.unit(),
-    }
-}
-
-/// In seconds after midnight. Three of four start by cron, a little late.
-fn arrival(random: &mut Random) -> f64 {
-    let (begin, end) = random.pick(&ARRIVALS);
-    let at = (begin + (end - begin) * random.unit()) * 3_600.0;
-    if random.unit() < 0.75 {
-        let late = (-12.0 * (1.0 - random.unit()).ln()).min(60.0);
-        return (at / 300.0).floor() * 300.0 + late;
-    }
-    at
-}
-
-/// Repeatable random numbers: SplitMix64, and the normal distribution by Box and Muller.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 up to 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (first, second) = (1.0 - self.unit(), self.unit());
-        (-2.0 * first.ln()).sqrt() * (TAU * second).cos()
-    }
-
-    /// The first value whose share is above a random number.
-    fn pick<T: Copy + Default>(&mut self, shares: &[(T, f64)]) -> T {
-        let drawn = self.unit();
-        shares.iter().find(|(_, share)| drawn < *share).map(|(value, _)| *value).unwrap_or_default()
-    }
+    tokio::time::sleep(batch.run.with(granted.unwrap_or(NonZeroU32::MIN)) / SPEED).await;
 }
 
 #[cfg(test)]
@@ -334,9 +232,9 @@ mod tests {
     /// Live tickets of all pools.
     async fn live(store: &Store) -> usize {
         let mut count = 0;
-        for (name, ..) in DATABASES {
+        for Settings { name, .. } in model::pools() {
             let mut tx = store.read().await.unwrap();
-            let ledger = tx.pools().ledger(&name.parse().unwrap()).await.unwrap().unwrap();
+            let ledger = tx.pools().ledger(&name).await.unwrap().unwrap();
             count += ledger.tickets().count();
         }
         count
@@ -348,7 +246,7 @@ mod tests {
         let mut tx = other.begin().await.unwrap();
         tx.execute_for_test("update tidemill_pool set version = version").await.unwrap();
         for _ in 0..3 {
-            let request = ask(&night(0)[0], "other").unwrap();
+            let request = ask(&model::workload(SCENARIO, 0).batches[0], "other").unwrap();
             let failed = release(pools, request).await;
             assert!(failed.is_err(), "{failed:?}");
         }
@@ -379,28 +277,5 @@ mod tests {
 
         playing.await.unwrap().unwrap();
         assert_eq!(live(&store).await, 0);
-    }
-
-    #[test]
-    fn a_night_is_the_same_every_time_and_busiest_after_one() {
-        let batches = night(1);
-
-        assert_eq!(batches, night(1));
-        assert_ne!(batches, night(2));
-        let hours = |from: u64, to: u64| {
-            let within = Duration::from_secs(from * 3_600)..Duration::from_secs(to * 3_600);
-            batches.iter().filter(|batch| within.contains(&batch.arrives)).count()
-        };
-        assert!(hours(1, 3) > BATCHES / 2);
-        assert_eq!(hours(0, 8), BATCHES);
-    }
-
-    #[test]
-    fn less_parallelism_takes_longer() {
-        for batch in night(3) {
-            let asked = batch.takes(batch.parallel);
-            assert!(batch.takes(NonZeroU32::MIN) >= asked);
-            assert!(asked >= Duration::from_secs(90) && asked <= Duration::from_secs(7_201));
-        }
     }
 }
