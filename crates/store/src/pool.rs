@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (kept between two passes), [`define`] (create,
 //! change, remove, release), [`list`], [`event_summary`] and [`decision`] (views),
-//! [`meter`] (metrics), [`demand`] (for autoscalers), [`audit`] (replays the log), [`history`] (retention), [`view`] (the
-//! document's tables).
+//! [`meter`] (metrics), [`demand`] (for autoscalers), [`audit`] (replays the log), [`past`] (what happened, for
+//! simulations), [`history`] (retention), [`view`] (the document's tables).
 
 pub mod audit;
 pub mod cache;
@@ -15,6 +15,7 @@ pub mod history;
 pub mod list;
 pub mod meter;
 pub mod pass;
+pub mod past;
 pub(crate) mod row;
 pub mod view;
 

@@ -65,6 +65,7 @@ fn others() -> Vec<Route> {
         form("/pools", ADMINISTER, pool::create::create),
         page("/pools/{name}", VIEW, pool::page::page),
         page("/pools/{name}/change", VIEW, pool::settings::ask),
+        page("/pools/{name}/replay", VIEW, pool::replay::page),
         form("/pools/{name}/change", OPERATE, pool::settings::change),
         page("/outbox", VIEW, outbox::page::page),
         page("/outbox/failed", VIEW, failed_event::list::page),

@@ -8,6 +8,7 @@ mod event_summary;
 mod history;
 mod meter;
 mod model;
+mod past;
 mod plan;
 mod race;
 mod step_back;

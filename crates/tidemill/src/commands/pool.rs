@@ -6,6 +6,7 @@ mod limits;
 mod look;
 mod operate;
 mod registry;
+mod simulate;
 
 use crate::commands::job::reason;
 use crate::commands::prelude::*;
@@ -112,6 +113,15 @@ pub(crate) enum PoolCommand {
         /// Name or external id of the pool [default: all pools]
         pool: Option<String>,
     },
+    /// Simulate nights of batches, and print how good they are
+    Simulate(simulate::Simulate),
+    /// Simulate the past of a pool again with other settings, and compare it with what happened
+    Replay(simulate::Replay),
+    /// Propose settings and cron times that would have made the past nights of a pool better
+    Advise {
+        /// Name or external id of the pool
+        pool: String,
+    },
     /// Import the tables of an EMR Batch Agent: its limits and its running batches
     Import {
         /// File with items in DynamoDB JSON or plain JSON, or - for standard input
@@ -167,6 +177,9 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit>
         }
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => look::verify(pool.as_deref(), context).await,
+        PoolCommand::Simulate(arguments) => simulate::simulate(&arguments, context),
+        PoolCommand::Replay(arguments) => simulate::replay(&arguments, context).await,
+        PoolCommand::Advise { pool } => simulate::advise(&pool, context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,
         PoolCommand::Export(export) => import::export(&export, context).await,
     }

@@ -48,6 +48,7 @@ mod partitions;
 mod pool;
 mod pool_demand;
 mod pool_run;
+mod pool_simulate;
 mod pool_step;
 mod reference;
 mod render;

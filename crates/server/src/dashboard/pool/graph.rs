@@ -30,6 +30,7 @@ pub(crate) struct Past {
     steps: Vec<Option<UsageStep>>,
     /// The limit at the start of each step; none where it is unknown.
     limits: Vec<Option<u64>>,
+    is_sampled: bool,
 }
 
 impl Past {
@@ -68,7 +69,17 @@ impl Past {
             let in_force = in_force.or_else(|| known.first().filter(|(at, _)| *at < start.plus(STEP)));
             limits.push(in_force.map(|(_, settings)| settings.limit_at(start)));
         }
-        Self { range, since, is_recorded: first.is_some(), steps, limits }
+        Self { range, since, is_recorded: first.is_some(), steps, limits, is_sampled: true }
+    }
+
+    /// From a simulation or the log instead of samples.
+    pub(crate) fn exact(
+        since: Timestamp,
+        range: Range,
+        steps: &[UsageStep],
+        known: &[(Timestamp, Settings)],
+    ) -> Self {
+        Self { is_sampled: false, ..Self::new(since.plus(range.length()), range, Some(since), steps, known) }
     }
 
     /// Less than the range if the first sample is in it.
@@ -105,8 +116,10 @@ impl Past {
             Duration::ZERO => String::new(),
             length => format!("; no data for {}", span(length)),
         };
+        let sampled =
+            if self.is_sampled { format!(" (sampled every ten seconds{unknown})") } else { unknown };
         format!(
-            "Peak: {} in use, {} waiting (sampled every ten seconds{unknown}).",
+            "Peak: {} in use, {} waiting{sampled}.",
             plural(peak.most, "unit", "units"),
             plural(self.most_waiting(), "request", "requests"),
         )

@@ -197,6 +197,7 @@ pub(crate) async fn page(
         (order::form(&visit, &at.path()))
         (panel("now", "Now", &why, &show(&regions, "head")))
         (panel("usage", "Usage", &ranges(&visit, &at), &show(&regions, "graph")))
+        p { a href=(visit.state.path(&format!("/pools/{name}/replay?range={range}"))) { "Replay with other settings" } }
         (show(&regions, "tabs"))
         (plain_panel("tab", &sentence(at.tab.as_str()), &tab))
     };

@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/pools/{name}", "/pools/ADW?tab=queue", Hostile),
     ("/pools/{name}", "/pools/ADW?tab=history", Hostile),
     ("/pools/{name}", "/pools/ADW?tab=settings", Hostile),
+    ("/pools/{name}/replay", "/pools/ADW/replay?limit=5&policy=fifo&advice=yes", Own),
     ("/pools/{name}/change", "/pools/ADW/change?max_units=10&threshold_percent=95&policy=fifo", Own),
     ("/pools/{name}/breaker/open", "/pools/ADW/breaker/open", Own),
     ("/pools/{name}/breaker/close", "/pools/ADW/breaker/close", Own),

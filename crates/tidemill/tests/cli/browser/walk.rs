@@ -36,6 +36,7 @@ const STOPS: &[Stop] = &[
     ("pool-queue", "/pools/{name}", "/pools/ADW?tab=queue&range=6h"),
     ("pool-history", "/pools/{name}", "/pools/ADW?tab=history"),
     ("pool-settings", "/pools/{name}", "/pools/ADW?tab=settings"),
+    ("pool-replay", "/pools/{name}/replay", "/pools/ADW/replay?limit=20&policy=fifo&advice=yes"),
     ("pool-paused", "/pools/{name}", "/pools/archive-of-the-north-east-region?tab=queue"),
     (
         "pool-change",
