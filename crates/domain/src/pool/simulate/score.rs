@@ -26,7 +26,8 @@ macro_rules! figures {
 
             /// In the order of [`NAMES`](Self::NAMES), rounded to three decimal places.
             pub fn values(&self) -> impl Iterator<Item = f64> {
-                [$(self.$name),+].into_iter().map(|value| (value * 1e3).round() / 1e3)
+                // The sum of nothing is -0.
+                [$(self.$name),+].into_iter().map(|value| (value * 1e3).round() / 1e3 + 0.0)
             }
 
             pub fn mean(nights: &[Self]) -> Self {

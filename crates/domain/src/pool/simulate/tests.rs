@@ -1,3 +1,5 @@
+//! Simulated nights: compared with another program, and small ones by hand.
+
 mod past;
 
 use super::model::{Scenario, workload};
@@ -189,6 +191,7 @@ fn a_batch_waits_for_the_end_of_another_and_was_told_so() {
     let score = score(&workload, &night);
     assert_eq!((score.wait_max, score.wait_mean, score.eta_error, score.peak), (300.0, 150.0, 0.0, 8.0));
     assert_eq!(score.flow_mean, (400.0 + 900.0) / 2.0);
+    assert!(score.values().all(f64::is_sign_positive), "no wide request is no wait: {score:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Pools: on the overview, in their list and on their pages; and what is done about them there.
 
 mod define;
+mod replay;
 mod rule;
 
 use super::{Browser, HOSTILE, between, has_button};
@@ -487,28 +488,4 @@ async fn hostile_words_about_a_pool_are_text() {
     );
     let bad = app.ask(Method::GET, "/pools/%3Cscript%3Ealert(1)%3C%2Fscript%3E", &[], "").await;
     assert!(bad.status == StatusCode::NOT_FOUND && !bad.text.contains("<script>alert"));
-}
-
-#[tokio::test]
-async fn the_past_is_replayed_with_another_limit() {
-    let app = App::closed().await;
-    let viewer = Browser::log_in(&app, Role::Viewer).await;
-    assert_eq!(viewer.get("/pools/ADW/replay").await.status, StatusCode::NOT_FOUND);
-    let mut tx = app.store.begin().await.unwrap();
-    tx.pools().create(&settings(10), &Actor::system()).await.unwrap();
-    tx.commit().await.unwrap();
-    ask(&app, "first", 8, 8).await;
-    ask(&app, "second", 8, 8).await;
-    app.clock.advance(Duration::from_secs(600));
-    give_back(&app, "first").await;
-
-    let page = viewer.get("/pools/ADW/replay?limit=20&policy=fifo&range=1h&advice=yes").await.text;
-
-    let figures = between(&page, "id=\"figures\"", "</section>");
-    assert!(figures.contains("Wait p95"), "{figures}");
-    let peak = between(figures, "Peak", "</tr>");
-    assert!(peak.contains(">8<") && peak.contains(">16<"), "{peak}");
-    assert!(page.contains("value=\"20\"") && page.contains("As it would have been"), "{page}");
-    assert!(page.contains("advice needs 3 nights"), "{page}");
-    assert!(viewer.get("/pools/ADW").await.text.contains("/pools/ADW/replay?range=24h"));
 }
