@@ -4,8 +4,8 @@
 //! of past days. Without a history, a pool is expected to need what it needs now.
 
 use super::estimate::{Estimate, left_of};
-use super::run_times::quantile;
 use super::pass::queue_positions;
+use super::run_times::quantile;
 use super::usage::{STEP, step_of};
 use super::{Event, Ledger, Record, State, Ticket, TicketId};
 use crate::time::Timestamp;

@@ -140,8 +140,9 @@ fn expected_of_work(work: &Work, parallel: NonZeroU32, percent: u8) -> Option<Du
     }
     // The parallelism with the most runs is known best; among equals, the next.
     let distance = |known: NonZeroU32| known.get().abs_diff(parallel.get());
-    let (from, (_, _, runs)) =
-        work.iter().min_by_key(|(known, (_, _, runs))| (std::cmp::Reverse(runs.came.len()), distance(**known)))?;
+    let (from, (_, _, runs)) = work
+        .iter()
+        .min_by_key(|(known, (_, _, runs))| (std::cmp::Reverse(runs.came.len()), distance(**known)))?;
     let seconds = scaled(runs.quantile(percent)?.as_secs_f64(), *from, parallel, parallel_share(work));
     Duration::try_from_secs_f64(seconds).ok()
 }
@@ -166,7 +167,9 @@ fn parallel_share(work: &Work) -> f64 {
         .collect();
     let [(from, seconds), others @ ..] = medians.as_slice() else { return PARALLEL_SHARE };
     let error = |share: f64| -> f64 {
-        let miss = |(parallel, median): &(NonZeroU32, f64)| (scaled(*seconds, *from, *parallel, share) - median).powi(2);
+        let miss = |(parallel, median): &(NonZeroU32, f64)| {
+            (scaled(*seconds, *from, *parallel, share) - median).powi(2)
+        };
         others.iter().map(miss).sum()
     };
     let shares = (0_u8..100).map(|percent| f64::from(percent) / 100.0);

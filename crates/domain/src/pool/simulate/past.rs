@@ -6,8 +6,8 @@
 
 use super::score::{Score, score, usage_steps};
 use super::{Batch, Night, PoolStart, Run, RunLength, Start, USUAL_SHARE, Workload, simulate, sla_target};
-use crate::pool::estimate::RunTimes;
 use crate::pool::ledger::Contradiction;
+use crate::pool::run_times::RunTimes;
 use crate::pool::usage::UsageStep;
 use crate::pool::weight::shape_of;
 use crate::pool::{Event, Holder, Ledger, Policy, Record, Settings, Ticket, TicketId};
@@ -103,7 +103,7 @@ impl Log {
             Err(_) => {}
         }
         match &record.event {
-            Event::Configured { settings } if self.first.is_some() => {
+            Event::Configured { settings, .. } if self.first.is_some() => {
                 self.changes.push((record.at, (**settings).clone()));
             }
             _ => {
@@ -140,7 +140,8 @@ fn batch(
 ) -> (Batch, Option<Start>) {
     let &Ticket { asked, least, weight, .. } = ticket;
     let dag_id = ticket.holder.dag_id();
-    let usual = |parallel, percent| run_times.quantile(dag_id, &ticket.table, parallel, percent);
+    let usual =
+        |parallel, percent| run_times.expected((dag_id, &ticket.table, ticket.class), parallel, percent);
     let start = ticket.granted_at.zip(ticket.granted).map(|(at, parallel)| {
         let expected = at.plus(usual(parallel, 50)).max(until);
         Start { at, until: ended_at.unwrap_or(expected), parallel, units: weight.units(parallel) }

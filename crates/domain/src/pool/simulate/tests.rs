@@ -151,7 +151,19 @@ fn a_grant_that_must_not_happen_is_a_violation() {
         }
         for (id, parallel) in grants {
             let (ticket, parallel) = (TicketId::new(Uuid::from_u128(*id)), some(*parallel));
-            watch.see(settings, &record(MIDNIGHT, Event::Granted { ticket, parallel, ask_by: MIDNIGHT, turn: Turn::First, size: Size::Full }));
+            watch.see(
+                settings,
+                &record(
+                    MIDNIGHT,
+                    Event::Granted {
+                        ticket,
+                        parallel,
+                        ask_by: MIDNIGHT,
+                        turn: Turn::First,
+                        size: Size::Full,
+                    },
+                ),
+            );
         }
         watch.violations
     };

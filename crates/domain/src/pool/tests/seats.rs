@@ -110,9 +110,9 @@ impl Seats {
                 assert!(seat.granted.is_some());
                 seat.is_claimed = false;
             }
-            Event::Reacquired { ticket, .. }
-            | Event::Doubted { ticket }
-            | Event::Confirmed { ticket } => assert!(self.seats[ticket].granted.is_some()),
+            Event::Reacquired { ticket, .. } | Event::Doubted { ticket } | Event::Confirmed { ticket } => {
+                assert!(self.seats[ticket].granted.is_some())
+            }
             Event::Snapshot { .. } => panic!("a pass makes no snapshot"),
         }
     }
@@ -145,7 +145,10 @@ impl Seats {
             .map(|(id, _)| *id)
             .collect();
         assert!(!ahead.is_empty(), "nobody was ahead of {ticket}");
-        assert!(ahead.iter().all(|id| self.seats[id].granted.is_none()), "a holder that waits for more was overtaken");
+        assert!(
+            ahead.iter().all(|id| self.seats[id].granted.is_none()),
+            "a holder that waits for more was overtaken"
+        );
         for id in ahead {
             let seat = self.seats.get_mut(&id).unwrap();
             seat.overtaken += 1;

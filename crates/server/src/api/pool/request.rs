@@ -13,7 +13,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_api::Page;
 use tidemill_api::pool::{
-    CancelRequest, CancelledRequest, GrantedLease, HintWarning, PoolLease, PoolRequest, RequestPool, RequestUnits,
+    CancelRequest, CancelledRequest, GrantedLease, HintWarning, PoolLease, PoolRequest, RequestPool,
+    RequestUnits,
 };
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
@@ -58,7 +59,9 @@ pub(crate) async fn create(
             seconds => seconds.map(lease_for),
         },
         deadline: match &body.deadline {
-            Some(text) => Some(text.parse().map_err(|_| bad("deadline", "write an instant such as 2026-11-15T06:00:00Z"))?),
+            Some(text) => Some(
+                text.parse().map_err(|_| bad("deadline", "write an instant such as 2026-11-15T06:00:00Z"))?,
+            ),
             None => None,
         },
         call: call_of(&caller, "POST /api/v1/requests", json!(body))?,

@@ -80,7 +80,7 @@ pub(crate) async fn page(
         })
         .collect();
     let plot = |course: &Course, known: &[(Timestamp, Settings)]| {
-        graph::figure(&Graph::exact(since, range, &course.usage, known), range, &times)
+        graph::figure(&Graph::exact(since, range, &course.usage, known), &times)
     };
     let pool = visit.state.path(&PoolPage::new(&name, Tab::default(), range).path());
     let content = html! {

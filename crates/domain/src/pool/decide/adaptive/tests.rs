@@ -235,7 +235,8 @@ fn check(
 fn planted_faults_are_caught() {
     let asks = [ask(10, 10, 1_000), ask(3, 3, 101), ask(3, 3, 100)];
     let (queue, running) = (claimants(&asks), [(100, 8), (500, 8)]);
-    let grant = |index, parallel, turn| Grant { ticket: id(index), parallel: some(parallel), turn, size: Size::Full };
+    let grant =
+        |index, parallel, turn| Grant { ticket: id(index), parallel: some(parallel), turn, size: Size::Full };
     let fault = |grants: &[Grant], queue: &[Claimant]| check(20, &running, &asks, queue, grants).unwrap_err();
 
     assert_eq!(check(20, &running, &asks, &queue, &granted(20, &running, &asks, &queue)), Ok(()));

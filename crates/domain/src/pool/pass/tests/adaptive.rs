@@ -11,7 +11,8 @@ use crate::pool::simulate::{Batch, MIDNIGHT, RunLength, Workload, score::score, 
 fn bench(units: u32, runs: &[(&str, u32, u32)]) -> Bench {
     let mut bench = Bench::with(Policy::Adaptive, &[("ADW", units)]);
     for (dag, parallel, seconds) in runs {
-        let kind = RunKind { dag_id: (*dag).to_owned(), table: "SALES_ORDER".to_owned(), parallel: some(*parallel) };
+        let kind =
+            RunKind { dag_id: (*dag).to_owned(), table: "SALES_ORDER".to_owned(), parallel: some(*parallel) };
         let ledger = bench.ledgers.get_mut(&pool("ADW")).unwrap();
         for _ in 0..5 {
             ledger.run_times.add_seconds(kind.clone(), Class::Normal, *seconds);
@@ -24,7 +25,9 @@ fn of_grant(bench: &Bench, dag: &str) -> (u32, Turn, Size) {
     let ticket = bench.ticket("ADW", dag).unwrap().id;
     let records = bench.log[&pool("ADW")].iter();
     let mut grants = records.filter_map(|record| match record.event {
-        Event::Granted { ticket: id, parallel, turn, size, .. } if id == ticket => Some((parallel.get(), turn, size)),
+        Event::Granted { ticket: id, parallel, turn, size, .. } if id == ticket => {
+            Some((parallel.get(), turn, size))
+        }
         _ => None,
     });
     grants.next().unwrap()

@@ -19,13 +19,16 @@ fn log_of(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<Record> {
         ticket.holder = batch.holder.clone();
         events.push((batch.arrives_at, Event::Enqueued { ticket: Box::new(ticket) }));
         let Some(Start { at, until, parallel, .. }) = run.start else { continue };
-        events.push((at, Event::Granted { ticket: id, parallel, ask_by: at }));
+        events.push((
+            at,
+            Event::Granted { ticket: id, parallel, ask_by: at, turn: Turn::First, size: Size::Full },
+        ));
         events.push((at, Event::Claimed { ticket: id, call: None }));
         events.push((until, Event::Ended { ticket: id, end: End::Released { failed: false } }));
     }
     events.sort_by_key(|(at, _)| *at);
     let settings = Box::new(start_of(workload, pool).settings.clone());
-    let first = (workload.begins_at, Event::Configured { settings });
+    let first = (workload.begins_at, Event::Configured { settings, by: None });
     std::iter::once(first).chain(events).map(|(at, event)| record(at, event)).collect()
 }
 
