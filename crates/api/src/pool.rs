@@ -88,7 +88,7 @@ shapes! {
         /// Number of starts. With fewer than 20, the other numbers are null.
         count: usize = score.count,
         /// Half of the starts were at most this far from `eta_p50`.
-        median_error_seconds: Option<u64> = score.is_enough().then(|| score.median_error.as_secs()),
+        median_error_seconds: Option<u64> = score.is_enough().then_some(score.median_error.as_secs()),
         /// Percentage of starts before `eta_p90`.
         p90_held_percent: Option<u8> = score.is_enough().then_some(score.p90_held_percent),
     }

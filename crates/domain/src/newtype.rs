@@ -140,12 +140,12 @@ macro_rules! setters {
     )+};
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no count is as large as the whole numbers of an f64")]
 /// For serde: a field that has its default is left out.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+#[expect(clippy::cast_precision_loss, reason = "no count is as large as the whole numbers of an f64")]
 pub(crate) fn approximate(count: u64) -> f64 {
     count as f64
 }

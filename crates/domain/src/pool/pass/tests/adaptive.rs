@@ -135,7 +135,7 @@ fn random_night(seed: u64) -> Workload {
             arrives_at: MIDNIGHT.plus(Duration::from_secs(random.draw() % 7_200)),
             shape: crate::pool::Shape { parallel: asked, sessions: NonZeroU32::MIN },
             asked,
-            least: (random.draw() % 2 == 0).then_some(asked),
+            least: random.draw().is_multiple_of(2).then_some(asked),
             run: RunLength { seconds, parallel: asked, share: random.unit() },
             ..template.clone()
         }
