@@ -58,10 +58,11 @@ impl Pass<'_> {
         let mut raised = Vec::new();
         for (pool, ledger) in self.ledgers.iter() {
             let settings = ledger.settings();
-            if settings.policy != Policy::Adaptive || settings.paused.is_some() || ledger.waiting() > 0 {
+            let is_stopped = settings.paused.is_some() || ledger.breaker().is_open();
+            if settings.policy != Policy::Adaptive || is_stopped || ledger.tickets().any(Ticket::is_queued) {
                 continue;
             }
-            let mut room = settings.limit_at(self.now).saturating_sub(ledger.usage());
+            let mut room = ledger.level_at(self.now).available();
             let is_small = |ticket: &&Ticket| {
                 ticket.state == State::Granted && ticket.is_downgraded() && ticket.upgrade.is_none()
             };

@@ -1,6 +1,7 @@
 //! The adaptive policy in passes: reservations, early starts, estimates, and grants that are raised.
 
 use super::*;
+use crate::pool::breaker::BreakerChange;
 use crate::pool::decide::{OVERTAKES_MAX, SLACK, Size, Turn};
 use crate::pool::run_times::RunKind;
 use crate::pool::simulate::model::{Scenario, workload};
@@ -98,6 +99,28 @@ fn a_grant_is_raised_before_it_is_claimed() {
     bench.release("all");
 
     assert_eq!((bench.has("a"), bench.has("b")), (Some(16), Some(16)));
+}
+
+#[test]
+fn nothing_is_raised_while_the_breaker_is_open() {
+    let mut bench = bench(20, &[("all", 20, 60), ("a", 16, 600), ("b", 16, 600), ("c", 16, 600)]);
+    admitted(&bench.ask("all", 20));
+    waits(&bench.ask("a", 16));
+    waits(&ask_whole(&mut bench, "b", 16));
+    waits(&ask_whole(&mut bench, "c", 16));
+    bench.release("all");
+    assert_eq!((bench.has("a"), bench.has("b")), (Some(8), None));
+
+    let (by, reason) = ("ann".to_owned(), "maintenance".to_owned());
+    let change = BreakerChange::Open { by: by.clone(), reason: reason.clone() };
+    bench.one(Command::Breaker { pool: pool("ADW"), change });
+    bench.release("b");
+    bench.release("c");
+    assert_eq!(bench.has("a"), Some(8));
+
+    let change = BreakerChange::Close { by, reason };
+    bench.one(Command::Breaker { pool: pool("ADW"), change });
+    assert_eq!(bench.has("a"), Some(16));
 }
 
 #[test]
