@@ -40,7 +40,7 @@ fn least_work(settings: &Settings, batch: &Batch) -> f64 {
 
 /// The sum of the flows if the pool were one machine, in seconds. `batches` are in order of arrival.
 fn one_machine(settings: &Settings, batches: &[&Batch]) -> f64 {
-    let capacity = settings.greatest_limit() as f64;
+    let capacity = settings.greatest_limit().max(1) as f64;
     let (mut sum, mut now) = (0.0, 0.0);
     // The work left, in microseconds so that it has an order, and the arrival.
     let mut left: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
@@ -51,7 +51,7 @@ fn one_machine(settings: &Settings, batches: &[&Batch]) -> f64 {
     loop {
         let next = arrivals.peek().map(|batch| batch.arrives_at.as_micros() as f64);
         let Some(Reverse((work, arrived))) = left.pop() else {
-            let Some(batch) = arrivals.next() else { break };
+            let Some(batch) = arrivals.next() else { return sum };
             now = batch.arrives_at.as_micros() as f64;
             left.push(arriving(settings, batch, capacity));
             continue;
@@ -69,7 +69,6 @@ fn one_machine(settings: &Settings, batches: &[&Batch]) -> f64 {
             }
         }
     }
-    sum
 }
 
 fn arriving(settings: &Settings, batch: &Batch, capacity: f64) -> Reverse<(u64, u64)> {

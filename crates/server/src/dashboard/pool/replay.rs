@@ -156,7 +156,7 @@ fn figures(was: &Course, would_be: &Course) -> Markup {
     let row = |(name, was, would_be): (&str, f64, f64)| {
         html! {
             tr {
-                th scope="row" { (sentence(&name.replace('_', " "))) }
+                th scope="row" { (sentence(&name.replace("sla_", "SLA ").replace('_', " "))) }
                 td.number { (format!("{was:.0}")) }
                 td.number { (format!("{would_be:.0}")) }
             }
@@ -164,7 +164,10 @@ fn figures(was: &Course, would_be: &Course) -> Markup {
     };
     let rows = compare(&was.score, &would_be.score).map(row);
     let columns = &["Figure", "#As it was", "#As it would have been"];
-    list_table("Figures", columns, rows, &html! {})
+    html! {
+        (list_table("Figures", columns, rows, &html! {}))
+        p.body.soft { "Waits and flow (from arrival to end) are in seconds." }
+    }
 }
 
 fn advice_list(advice: &Advice, name: &PoolName) -> Markup {
