@@ -45,9 +45,6 @@ fn one_machine(settings: &Settings, batches: &[&Batch]) -> f64 {
     // The work left, in microseconds so that it has an order, and the arrival.
     let mut left: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
     let mut arrivals = batches.iter().peekable();
-    if capacity <= 0.0 {
-        return sum;
-    }
     loop {
         let next = arrivals.peek().map(|batch| batch.arrives_at.as_micros() as f64);
         let Some(Reverse((work, arrived))) = left.pop() else {

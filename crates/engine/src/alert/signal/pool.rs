@@ -6,6 +6,8 @@ use crate::pool::gauge::POOLS_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
+use tidemill_domain::pool::Breaker;
+use tidemill_domain::pool::command::Level;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
@@ -53,13 +55,17 @@ impl PoolSignal {
             Self::Timeouts => tx.pools().timeouts(TIMEOUTS_WITHIN).await?,
             _ => BTreeMap::new(),
         };
+        let now = tx.now().await?;
         let mut values = Vec::new();
         for seen in tx.pools().levels(POOLS_MAX).await? {
             let violations = seen.violations();
-            let pool = seen.settings.name;
+            let pool = seen.settings.name.clone();
             let value = match self {
                 Self::UtilizationPercent => seen.level.percent(),
-                Self::LimitPercent => seen.level.percent_of_limit(),
+                // Without the breaker: a pool that it has lowered is not full.
+                Self::LimitPercent => {
+                    Level::of(&seen.settings, &Breaker::default(), seen.level.usage, now).percent_of_limit()
+                }
                 Self::WaitSeconds => waits.get(&pool).map_or(0.0, Duration::as_secs_f64),
                 Self::OldestWaitSeconds => seen.oldest_wait.as_secs_f64(),
                 Self::Timeouts => super::number(timeouts.get(&pool).copied().unwrap_or(0)),

@@ -72,14 +72,15 @@ impl Past {
         Self { range, since, is_recorded: first.is_some(), steps, limits, is_sampled: true }
     }
 
-    /// From a simulation or the log instead of samples.
+    /// From a simulation or the log instead of samples. The log begins at `first`.
     pub(crate) fn exact(
         since: Timestamp,
         range: Range,
+        first: Timestamp,
         steps: &[UsageStep],
         known: &[(Timestamp, Settings)],
     ) -> Self {
-        Self { is_sampled: false, ..Self::new(since.plus(range.length()), range, Some(since), steps, known) }
+        Self { is_sampled: false, ..Self::new(since.plus(range.length()), range, Some(first), steps, known) }
     }
 
     /// Less than the range if the first sample is in it.

@@ -154,9 +154,9 @@ pub(crate) fn pool_state(
 ) -> Markup {
     let over = format!("over by {}", level.over_by());
     let (health, word) = match () {
+        () if settings.paused.is_some() && level.over_by() == 0 => (Health::Idle, "paused"),
         () if breaker.is_open() => (Health::Bad, "breaker open"),
         () if level.over_by() > 0 => (Health::Bad, over.as_str()),
-        () if settings.paused.is_some() => (Health::Idle, "paused"),
         () if suspect > 0 => (Health::Warn, "suspect leases"),
         () if waiting > 0 => (Health::Warn, "requests waiting"),
         () => (Health::Ok, "open"),

@@ -66,6 +66,8 @@ pub(crate) async fn page(
     let known = tx.pools().settings_since(&name, since).await?;
     drop(tx);
     let (until, present) = (past.until, past.present.clone());
+    let advised_until = all.as_ref().map(|all| all.until);
+    let first = known.first().map_or(since, |(at, _)| step_of(*at).max(since));
     let (was, would_be, advice) = simulated(move || {
         let would_be = past.as_it_would_have_been(other)?;
         Ok((past.as_it_was(), would_be, all.map(|all| advise(&all, |_, _| {})).transpose()?))
@@ -80,7 +82,7 @@ pub(crate) async fn page(
         })
         .collect();
     let plot = |course: &Course, known: &[(Timestamp, Settings)]| {
-        graph::figure(&Graph::exact(since, range, &course.usage, known), &times)
+        graph::figure(&Graph::exact(since, range, first, &course.usage, known), &times)
     };
     let pool = visit.state.path(&PoolPage::new(&name, Tab::default(), range).path());
     let content = html! {
@@ -92,6 +94,12 @@ pub(crate) async fn page(
         (plain_panel("was", "As it was", &html! { div.body { (plot(&was, &known)) } }))
         (plain_panel("would-be", "As it would have been", &html! { div.body { (plot(&would_be, &changed)) } }))
         (plain_panel("figures", "Figures", &figures(&was, &would_be)))
+        @if advised_until.is_some_and(|until| until < common.now) {
+            p.banner {
+                "The log is too long for this page: the advice is based on nights until "
+                (advised_until.map(|until| times.at(until))) ". " code { "tidemill pool advise " (name) } " reads more."
+            }
+        }
         @if let Some(advice) = &advice { (plain_panel("advice", "Advice", &advice_list(advice, &name))) }
     };
     Ok(Frame::new(&visit, &common, Section::Pools).titled(&format!("Replay of {name}")).render(&content))
