@@ -47,6 +47,7 @@ crate::words! {
         Full = "full" => "all of its units fit",
         Halved = "halved" => "more did not fit",
         EndsEarlier = "ends_earlier" => "with less it should end earlier than if it waits for all of its units",
+        Probe = "probe" => "the database refused connections, so it starts with its minimum as a probe",
         Pressure = "pressure" => "many requests wait, and with less it should still end before its deadline",
     }
 }

@@ -111,7 +111,8 @@ fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], perce
         let enough = match policy {
             // Where requests wait, most start with half.
             Policy::Adaptive => {
-                adaptive_steps(claimant.asked, claimant.least).nth(1).unwrap_or(claimant.asked)
+                let mut halves = adaptive_steps(claimant.asked, claimant.least).skip(1);
+                halves.find(|step| claimant.needs(*step) <= limit).unwrap_or(claimant.least)
             }
             Policy::Halving => claimant.least,
             Policy::Fifo => claimant.asked,

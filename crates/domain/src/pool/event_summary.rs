@@ -230,7 +230,7 @@ mod tests {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
 
         assert_eq!(told(&|s| s.max_hold = hours(2)), "ADW changed by ann: max_hold 1d → 2h");
-        assert_eq!(told(&|s| s.policy = Policy::Fifo), "ADW changed by ann: policy halving → fifo");
+        assert_eq!(told(&|s| s.policy = Policy::Fifo), "ADW changed by ann: policy adaptive → fifo");
         assert_eq!(told(&|s| s.external_id = Some(4)), "ADW changed by ann: external_id none → 4");
         assert_eq!(
             told(&|s| {

@@ -6,7 +6,7 @@ use super::decide::Turn;
 use super::run_times::RunTimes;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
-use super::{Breaker, Event, Holder, Settings};
+use super::{Breaker, End, Event, Holder, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 
@@ -176,8 +176,11 @@ impl Ledger {
         let wrong = Contradiction::WrongState { kind, ticket: id, state: known.state };
         let mut ticket = known.clone();
         change(&mut ticket, at, event).ok_or(wrong)?;
-        if let (Event::Ended { .. }, Some(claimed_at), State::Released) =
-            (event, ticket.claimed_at, ticket.state)
+        if let (
+            Event::Ended { end: End::Released { failed: false }, .. },
+            Some(claimed_at),
+            State::Released,
+        ) = (event, ticket.claimed_at, ticket.state)
         {
             self.run_times.add(&ticket, at.since(claimed_at));
         }

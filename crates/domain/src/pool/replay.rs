@@ -170,10 +170,11 @@ impl Replay {
             (Event::Resized { parallel, .. }, Some(upgrade)) => {
                 (*parallel, Some(Turn::First), upgrade.parallel == *parallel)
             }
-            // More, before its holder has heard of the grant, while nobody waits.
+            // More, before its holder has heard of the grant, while nobody waits and the breaker is closed.
             (Event::Resized { parallel, .. }, None) => {
-                let is_raised = is_adaptive && before.state == State::Granted && is_step(before, *parallel);
-                (*parallel, None, is_raised && self.audit.ledger.waiting() == 0)
+                let is_raised =
+                    is_adaptive && !is_probe && before.state == State::Granted && is_step(before, *parallel);
+                (*parallel, None, is_raised && !self.audit.ledger.tickets().any(Ticket::is_queued))
             }
             _ => return,
         };

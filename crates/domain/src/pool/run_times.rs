@@ -28,7 +28,7 @@ pub struct RunKind {
 }
 
 /// The last [`RUNS_KEPT`] durations of each kind, of each class, and of the pool.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunTimes {
     works: BTreeMap<String, BTreeMap<String, Work>>,
     classes: BTreeMap<Class, Runs>,
@@ -36,7 +36,18 @@ pub struct RunTimes {
 }
 
 /// The same work, by parallelism.
-type Work = BTreeMap<NonZeroU32, (RunKind, Class, Runs)>;
+#[derive(Clone, PartialEq, Debug)]
+struct Work {
+    kinds: BTreeMap<NonZeroU32, (RunKind, Class, Runs)>,
+    /// The share of it that runs in parallel.
+    share: f64,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { kinds: BTreeMap::new(), share: PARALLEL_SHARE }
+    }
+}
 
 /// The last runs in seconds, in order of arrival and sorted, because reads are more frequent than writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -96,21 +107,20 @@ impl RunTimes {
         self.classes.entry(class).or_default().add(seconds);
         let tables = self.works.entry(kind.dag_id.clone()).or_default();
         let work = tables.entry(kind.table.clone()).or_default();
-        let (_, latest, runs) = work.entry(kind.parallel).or_insert_with(|| (kind, class, Runs::default()));
+        let (_, latest, runs) =
+            work.kinds.entry(kind.parallel).or_insert_with(|| (kind, class, Runs::default()));
         *latest = class;
         runs.add(seconds);
+        if work.kinds.len() > 1 {
+            work.share = parallel_share(work);
+        }
     }
 
     /// By kind with its last class, the oldest run first.
     pub fn kinds(&self) -> impl Iterator<Item = (&RunKind, Class, Vec<u32>)> {
-        let kinds = self.works.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        let works = self.works.values().flat_map(BTreeMap::values);
+        let kinds = works.flat_map(|work| work.kinds.values());
         kinds.map(|(kind, class, runs)| (kind, *class, runs.came.iter().copied().collect()))
-    }
-
-    /// How many runs of this work are known, with any parallelism.
-    pub fn count(&self, dag_id: &str, table: &str) -> usize {
-        let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
-        work.map_or(0, |work| work.values().map(|(_, _, runs)| runs.came.len()).sum())
     }
 
     /// A quantile of the pool's last run times, of any kind.
@@ -135,7 +145,7 @@ impl RunTimes {
 }
 
 fn expected_of_work(work: &Work, parallel: NonZeroU32, percent: u8) -> Option<Duration> {
-    if let Some((_, _, runs)) = work.get(&parallel) {
+    if let Some((_, _, runs)) = work.kinds.get(&parallel) {
         return runs.quantile(percent);
     }
     // The parallelism with the most runs is known best; among equals, the next.
@@ -143,7 +153,7 @@ fn expected_of_work(work: &Work, parallel: NonZeroU32, percent: u8) -> Option<Du
     let (from, (_, _, runs)) = work
         .iter()
         .min_by_key(|(known, (_, _, runs))| (std::cmp::Reverse(runs.came.len()), distance(**known)))?;
-    let seconds = scaled(runs.quantile(percent)?.as_secs_f64(), *from, parallel, parallel_share(work));
+    let seconds = scaled(runs.quantile(percent)?.as_secs_f64(), *from, parallel, work.share);
     Duration::try_from_secs_f64(seconds).ok()
 }
 
@@ -161,6 +171,7 @@ fn scaled(seconds: f64, from: NonZeroU32, to: NonZeroU32, share: f64) -> f64 {
 /// The share of the work that runs in parallel, in the best fit of the medians; two parallelisms are needed for one.
 fn parallel_share(work: &Work) -> f64 {
     let medians: Vec<(NonZeroU32, f64)> = work
+        .kinds
         .iter()
         .filter(|(_, (_, _, runs))| runs.came.len() >= FEW_RUNS)
         .filter_map(|(parallel, (_, _, runs))| Some((*parallel, runs.median()?)))
@@ -216,7 +227,6 @@ mod tests {
         past.add_seconds(kind("a", "T", 8), Class::Normal, 100);
         assert_eq!(of(&past, 8), 100, "the same");
         assert_eq!(past.kinds().count(), 4);
-        assert_eq!((past.count("a", "T"), past.count("z", "T")), (2, 0));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What would happen if a waiting request asked for something else: runs a pass on a copy.
 
+use super::decide::adaptive_steps;
 use super::estimate::Pace;
 use super::pass::pass;
-use super::{Command, Ledger, PoolName, State, TicketId};
+use super::{Command, Ledger, Policy, PoolName, State, TicketId};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,19 +29,25 @@ pub fn would_start(
     looked.is_ok() && after.is_some_and(|ticket| ticket.state.counts())
 }
 
-/// The most parallelism with which it would start at once; none when less does not help. A binary search.
+/// The most parallelism with which it would start at once; none when less does not help. By a binary search, where the
+/// policy goes in order.
 pub fn most_that_would_start(
     ledgers: &BTreeMap<PoolName, Ledger>,
     pool: &PoolName,
     ticket: TicketId,
     now: Timestamp,
 ) -> Option<NonZeroU32> {
-    let asked = ledgers.get(pool)?.ticket(ticket)?.asked.get();
+    let (ledger, would) = (ledgers.get(pool)?, |parallel| would_start(ledgers, pool, ticket, parallel, now));
+    let known = ledger.ticket(ticket)?;
+    if ledger.settings().policy == Policy::Adaptive {
+        // A smaller size runs longer, so it may have to wait where a larger one starts.
+        return adaptive_steps(known.asked, known.least).find(|step| would(*step));
+    }
+    let asked = known.asked.get();
     let (mut starts, mut waits) = (0, asked.saturating_add(1));
     while starts + 1 < waits {
         let middle = starts + (waits - starts) / 2;
-        let would =
-            NonZeroU32::new(middle).is_some_and(|middle| would_start(ledgers, pool, ticket, middle, now));
+        let would = NonZeroU32::new(middle).is_some_and(would);
         if would { starts = middle } else { waits = middle }
     }
     NonZeroU32::new(starts)

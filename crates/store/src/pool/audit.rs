@@ -131,6 +131,9 @@ fn unlike(replayed: &Ledger, stored: &Ledger, version: i64) -> Vec<Difference> {
     if replayed.settings() != stored.settings() {
         differences.push(Difference::Settings);
     }
+    if replayed.breaker() != stored.breaker() {
+        differences.push(Difference::Breaker);
+    }
     let differs = |ticket: &&Ticket| replayed.ticket(ticket.id) != Some(ticket);
     let is_extra = |ticket: &&Ticket| stored.ticket(ticket.id).is_none();
     let wrong = stored.tickets().filter(differs).chain(replayed.tickets().filter(is_extra));

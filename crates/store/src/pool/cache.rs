@@ -8,8 +8,11 @@ use crate::store::Store;
 use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::pool::run_times::{RUNS_KEPT, RunTimes};
-use tidemill_domain::pool::{Ledger, PoolName, State};
+use tidemill_domain::pool::{End, Ledger, PoolName};
 use tidemill_domain::time::Timestamp;
+
+/// How successful runs end.
+pub(super) const RELEASED: &str = End::Released { failed: false }.as_str();
 
 /// Ended runs to learn run times from.
 const RUNS_READ: i64 = 20_000;
@@ -79,8 +82,10 @@ impl Pools<'_> {
         };
         for changed in self.pool_ticket_changed(settings.name.as_str(), ledger.version()).await? {
             let ticket = changed.ticket;
-            if let (Some(ended_at), Some(started_at), State::Released) =
-                (changed.ended_at, ticket.claimed_at, ticket.state)
+            // Refused and failed runs say nothing about how long it takes.
+            let is_success = changed.ending.as_deref() == Some(RELEASED);
+            if let (Some(ended_at), Some(started_at), true) =
+                (changed.ended_at, ticket.claimed_at, is_success)
             {
                 ledger.run_times.add(&ticket, ended_at.since(started_at));
             }

@@ -2,7 +2,7 @@
 //!
 //! The run time of a deleted ticket is kept. The log is cut at a snapshot, so that the rest still gives the state.
 
-use super::cache::seconds_between;
+use super::cache::{RELEASED, seconds_between};
 use super::row::{
     EndedRunRow, ForgottenRow, PoolRow, RunTimeRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json,
 };
@@ -11,11 +11,11 @@ use crate::statement::{serialised, statements};
 use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::demand::PAST_DAYS;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::run_times::RunKind;
 use tidemill_domain::pool::usage::{UsageStep, step_of};
-use tidemill_domain::pool::{PoolName, State};
 use tidemill_domain::time::Timestamp;
 
 /// How long usage is kept: an hour more than the days that the demand is estimated from.
@@ -62,7 +62,7 @@ impl Pools<'_> {
         let mut changed: BTreeSet<RunKind> = BTreeSet::new();
         let count = u64::try_from(gone.len()).unwrap_or(u64::MAX);
         for row in gone {
-            let Some(started_at) = row.started_at.filter(|_| row.state == State::Released.as_str()) else {
+            let Some(started_at) = row.started_at.filter(|_| row.ending == RELEASED) else {
                 continue;
             };
             run_times.add_seconds(row.kind.clone(), row.class, seconds_between(started_at, row.ended_at));
@@ -108,17 +108,18 @@ impl Pools<'_> {
 
 statements! {
     fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
-        "select dag_id, table_name, parallel, class, seconds from tidemill_pool_run_time where pool = $1"
+        "select dag_id, table_name, parallel, class, seconds from tidemill_pool_run_time where pool = $1
+         order by dag_id, table_name, parallel"
     }
 
-    /// The last released ones, the oldest first.
+    /// The last successful ones, the oldest first.
     fn pool_ended_runs(pool: &str, limit: i64) -> Vec<EndedRunRow> {
         "select dag_id, table_name, parallel, class, started_at, ended_at
          from (
              select dag_id, table_name, parallel, class, started_at, ended_at
              from tidemill_pool_ticket
              where pool = $1
-               and state = 'released'
+               and ending = 'released'
                and started_at is not null
              order by version desc
              limit $2
@@ -138,7 +139,7 @@ statements! {
                  order by ended_at
                  limit $3
              ))
-             returning dag_id, table_name, parallel, class, state, version, started_at, ended_at"
+             returning dag_id, table_name, parallel, class, ending, version, started_at, ended_at"
         }
         sqlite {
             "delete from tidemill_pool_ticket
@@ -150,7 +151,7 @@ statements! {
                  order by ended_at
                  limit $3
              )
-             returning dag_id, table_name, parallel, class, state, version, started_at, ended_at"
+             returning dag_id, table_name, parallel, class, ending, version, started_at, ended_at"
         }
     }
 

@@ -244,7 +244,7 @@ stored! {
     pub(crate) struct ForgottenRow in RUN_TIME |row| {
         pub(crate) kind: RunKind => Stored::from_columns(row)?,
         pub(crate) class: Class => class(row)?,
-        pub(crate) state: String,
+        pub(crate) ending: String,
         pub(crate) version: i64,
         pub(crate) started_at: Option<Timestamp>,
         pub(crate) ended_at: Timestamp,

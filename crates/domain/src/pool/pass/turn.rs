@@ -6,7 +6,7 @@
 //! and two requests never wait for each other.
 
 use super::Pass;
-use crate::pool::decide::{Claimant, Grant, Policy, View, adaptive_steps, decide};
+use crate::pool::decide::{Claimant, Grant, Policy, Size, View, adaptive_steps, decide};
 use crate::pool::estimate::Outlook;
 use crate::pool::ledger::Contradiction;
 use crate::pool::{End, Event, Ledger, PoolName, State, Ticket, TicketId};
@@ -181,7 +181,9 @@ impl Pass<'_> {
         let claim_for = ledger.settings().claim_for;
         let Some(ticket) = ledger.ticket(id) else { return Ok(()) };
         let (state, ask_by) = (ticket.state, ticket.ask_by.max(self.now).plus(claim_for));
-        if let Some(breaker) = ledger.breaker().with_probe(id, self.now) {
+        let (probe, is_less) = (ledger.breaker().with_probe(id, self.now), parallel < ticket.asked);
+        let size = if probe.is_some() && is_less { Size::Probe } else { size };
+        if let Some(breaker) = probe {
             self.set_breaker(pool, breaker)?;
         }
         if state == State::Waiting {

@@ -78,7 +78,7 @@ impl Seats {
                 if *parallel > seat.granted.unwrap() && seat.wanted.is_none() {
                     assert_eq!(self.settings.policy, Policy::Adaptive, "raised");
                     assert!(!seat.is_claimed && *parallel <= seat.asked, "{record:?}");
-                    assert!(self.seats.values().all(|seat| seat.granted.is_some()), "others wait");
+                    assert!(self.seats.values().all(|seat| seat.queued_since.is_none()), "others wait");
                     self.give(record, *ticket, *parallel, Turn::SpareUnits);
                 } else if *parallel > seat.granted.unwrap() {
                     assert_eq!(seat.wanted, Some(*parallel));
