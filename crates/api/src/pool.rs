@@ -337,11 +337,11 @@ shapes! {
         duplicate: bool,
         /// Null unless the request waits.
         waits: Option<PoolWait>,
-        /// What is odd about the hint, and whether it or the number counts.
+        /// Warnings about the hint, and whether the hint or the number counts.
         warnings: Vec<HintWarning>,
     }
 
-    /// What is odd about a hint.
+    /// A warning about a hint.
     #[derive(PartialEq, Eq)]
     pub struct HintWarning from warning: Warning {
         name: &'static str = warning.as_str(),

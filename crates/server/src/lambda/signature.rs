@@ -84,8 +84,8 @@ pub enum Refusal {
     #[error("the signature is incomplete: {0}")]
     Incomplete(&'static str),
     #[error(
-        "this server does not know the access key; with credentials of AWS, such as those of a role, use a token in the \
-         endpoint URL: https://HOST/aws/TOKEN"
+        "this server does not know the access key; with credentials of AWS, such as those of a role, call the Lambda \
+         routes with a token in the endpoint URL, https://HOST/aws/TOKEN (needs lambda.signature = \"off\")"
     )]
     UnknownKey,
     #[error(

@@ -93,7 +93,8 @@ pub(crate) enum PoolCommand {
         /// Reason, kept in the audit log
         #[arg(long, value_parser = reason)]
         reason: String,
-        /// Outcome of the work of the holder: completed, failed or refused; refused opens the circuit breaker
+        /// Outcome of the work of the holder: completed, failed or refused; `refused`, or `failed` with an --error by which
+        /// databases refuse connections, opens the circuit breaker; other outcomes are not recorded
         #[arg(long)]
         outcome: Option<ReleaseOutcome>,
         /// Error of the work; a failure with a code by which databases refuse connections counts as refused
@@ -113,7 +114,7 @@ pub(crate) enum PoolCommand {
         /// Name or external id of the pool [default: all pools]
         pool: Option<String>,
     },
-    /// Simulate nights of batches, and print how good they are
+    /// Simulate nights of batches and print their waits and SLA misses
     Simulate(simulate::Simulate),
     /// Simulate the past of a pool again with other settings, and compare it with what happened
     Replay(simulate::Replay),

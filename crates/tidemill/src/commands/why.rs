@@ -87,7 +87,7 @@ fn text(explanation: &Explanation) -> String {
         (None, Some(granted)) => text.push_str(&format!(" with {granted} of {}", lease.asked)),
         (None, None) => {}
     }
-    let mut line = |name: &str, value: String| text.push_str(&format!("\n  {name:<8} {value}"));
+    let mut line = |name: &str, value: String| text.push_str(&format!("\n  {name:<9} {value}"));
     line("lease", lease.id.clone());
     line("asked", format!("{}, at least {}; {}", lease.asked, lease.min, lease.class));
     if let Some((in_use, limit)) = explanation.in_use.zip(explanation.limit) {
@@ -103,7 +103,7 @@ fn text(explanation: &Explanation) -> String {
         line("start", start.unwrap_or_else(|| "unknown".to_owned()));
         if overtaken > 0 {
             let others = plural(overtaken, "later request", "later requests");
-            line("bypass", format!("overtaken by {others}, of at most {OVERTAKES_MAX}"));
+            line("overtaken", format!("by {others}; at most {OVERTAKES_MAX}"));
         }
         line(
             "now",

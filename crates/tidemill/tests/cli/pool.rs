@@ -141,12 +141,12 @@ async fn who_holds_and_who_waits_is_told_with_the_reason(database: Scratch) {
     let behind = stage.run(&["why", "batch/r3"]);
     for text in [
         "position 2 of 2",
-        "ahead    batch/r2 (16 units)",
-        "holders  batch/r1 (32 units)",
+        "ahead     batch/r2 (16 units)",
+        "holders   batch/r1 (32 units)",
         "would not start with less",
         "asked for 2",
-        "reason   larger_request_reserved: the free units are reserved for a larger request that came before",
-        "start    expected at ",
+        "reason    larger_request_reserved: the free units are reserved for a larger request that came before",
+        "start     expected at ",
     ] {
         assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
     }

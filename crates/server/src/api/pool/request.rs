@@ -60,7 +60,7 @@ pub(crate) async fn create(
         },
         deadline: match &body.deadline {
             Some(text) => Some(
-                text.parse().map_err(|_| bad("deadline", "write an instant such as 2026-11-15T06:00:00Z"))?,
+                text.parse().map_err(|_| bad("deadline", "it is not a time such as 2026-11-15T06:00:00Z"))?,
             ),
             None => None,
         },

@@ -176,11 +176,14 @@ impl Field {
         }
     }
 
-    /// Why it was refused, without the name of the field.
+    /// Why it was refused, without the name of the field, and what to do unless that is to correct it.
     fn fault(&self, refused: &RefusedForm) -> String {
-        let detail = refused.problem.detail();
+        let (detail, remedy) = (refused.problem.detail(), refused.problem.remedy());
         let why = detail.strip_prefix(self.name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(detail);
-        format!("{}.", sentence(why))
+        match remedy.strip_prefix("correct ") == Some(self.name) {
+            true => format!("{}.", sentence(why)),
+            false => format!("{}: {remedy}.", sentence(why)),
+        }
     }
 
     /// What a change of this setting means; none if it stays.
@@ -211,7 +214,12 @@ pub(super) fn new_settings(typed: &[(String, String)]) -> Result<PoolSettings, P
 }
 
 fn number<T: FromStr>(typed: &[(String, String)], field: &'static str) -> Result<Option<T>, BadSettings> {
-    let bad =
-        |text: &str| BadSettings { field, why: format!("{text} is not a whole number, or it is too large") };
+    let bad = |text: &str| {
+        let bounds = match CHANGEABLE.iter().find(|known| known.name == field).map(|known| &known.input) {
+            Some(Input::Number(least, most)) => format!(" from {least} to {most}"),
+            _ => ", or it is too large".to_owned(),
+        };
+        BadSettings { field, why: format!("{text} is not a whole number{bounds}") }
+    };
     given(form::field(typed, field)).map(|text| text.parse().map_err(|_| bad(text))).transpose()
 }

@@ -199,7 +199,7 @@ fn advice_list(advice: &Advice, name: &PoolName) -> Markup {
     html! {
         (list_table("Advice", columns, advice.proposals.iter().map(row), &empty))
         p.body.soft {
-            "It rests on " (plural(advice.nights as u64, "night", "nights")) " of the log. At the command line: "
+            "Based on " (plural(advice.nights as u64, "night", "nights")) " of the log. At the command line: "
             (command(&format!("tidemill pool advise {name}")))
         }
     }

@@ -125,5 +125,6 @@ pub(super) async fn verify(pool: Option<&str>, context: &Context) -> Result<Exit
 }
 
 fn verdict(decisions: u64, violations: u64) -> String {
-    format!("{decisions} decisions, {violations} violations")
+    let decisions = plural(decisions, "decision", "decisions");
+    format!("{decisions}, {}", plural(violations, "violation", "violations"))
 }

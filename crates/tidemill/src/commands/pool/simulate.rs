@@ -219,6 +219,6 @@ pub(super) async fn advise(pool: &str, context: &Context) -> Result<Exit> {
         true => format!(
             "the log has {nights}, and advice needs {NIGHTS_LEAST}: set pools.history to 4d or more, and wait"
         ),
-        false => format!("this rests on {nights}"),
+        false => format!("based on {nights}"),
     })
 }

@@ -10,10 +10,11 @@ use tidemill_domain::code::Code;
 /// As they are told to people.
 const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, pool_limit_percent, \
                        pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases, \
-                       pool_audit_violations, outbox_lag_seconds, outbox_parked, outbox_default_rows, outbox_unowned_slots, \
-                       outbox_missing_shares, render_pending, render_seconds, render_success_percent, \
-                       render_workers, render_nexrender_seconds, render_copy_seconds, render_failures, \
-                       render_recovering, render_late, render_node_wait_seconds";
+                       pool_breaker_open, pool_audit_violations, outbox_lag_seconds, outbox_parked, \
+                       outbox_default_rows, outbox_unowned_slots, outbox_missing_shares, render_pending, \
+                       render_seconds, render_success_percent, render_workers, render_nexrender_seconds, \
+                       render_copy_seconds, render_failures, render_recovering, render_late, \
+                       render_node_wait_seconds";
 
 fn rules(stage: &Stage) -> Vec<RuleSettings> {
     stage.load().unwrap().settings.alert.rules
@@ -54,6 +55,7 @@ fn without_any_file_the_shipped_rules_are_there() {
             "long_queue_time",
             "acquire_timeouts",
             "oldest_waiter",
+            "pool_breaker_open",
             "pool_audit_violation",
             "outbox_lag",
             "outbox_events_parked",

@@ -74,15 +74,19 @@ async fn a_refused_form_has_the_reason_at_its_field_and_what_was_typed() {
     let admin = Browser::log_in(&app, Role::Admin).await;
 
     for (typed, field, why) in [
-        ("name=ADW&max_units=7&min_units=3", "name", "There is already a pool ADW."),
+        (
+            "name=ADW&max_units=7&min_units=3",
+            "name",
+            "There is already a pool ADW: change this pool, or choose another name.",
+        ),
         ("name=a+b&max_units=7&min_units=3", "name", "The name of a pool is 1 to 64 of"),
         (
             "name=new&external_id=4&max_units=7&min_units=3",
             "external_id",
-            "The pool ADW has this external id.",
+            "The pool ADW has this external id: choose another external id, or delete ADW.",
         ),
         ("name=new&max_units=&min_units=3", "max_units", "It is missing."),
-        ("name=new&max_units=-7&min_units=3", "max_units", "-7 is not a whole number, or it is too large."),
+        ("name=new&max_units=-7&min_units=3", "max_units", "-7 is not a whole number from 0 to 4294967295."),
         (
             "name=new&max_units=7&threshold_percent=0&min_units=3",
             "threshold_percent",
