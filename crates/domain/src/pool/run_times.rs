@@ -151,6 +151,7 @@ fn expected_of_work(work: &Work, parallel: NonZeroU32, percent: u8) -> Option<Du
     // The parallelism with the most runs is known best; among equals, the next.
     let distance = |known: NonZeroU32| known.get().abs_diff(parallel.get());
     let (from, (_, _, runs)) = work
+        .kinds
         .iter()
         .min_by_key(|(known, (_, _, runs))| (std::cmp::Reverse(runs.came.len()), distance(**known)))?;
     let seconds = scaled(runs.quantile(percent)?.as_secs_f64(), *from, parallel, work.share);

@@ -8,6 +8,7 @@ mod operate;
 mod registry;
 mod simulate;
 
+use super::examples;
 use crate::commands::job::reason;
 use crate::commands::prelude::*;
 pub(super) use operate::period;
@@ -75,7 +76,7 @@ pub(crate) enum PoolCommand {
         reason: Option<String>,
     },
     /// Open or close the circuit breaker of a pool
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples(&["pool breaker open ADW --reason 'patch day'"]))]
     Breaker(BreakerCommand),
     /// List the leases of a pool, the oldest first
     Holders(Of),

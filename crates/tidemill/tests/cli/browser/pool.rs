@@ -269,7 +269,7 @@ fn create_on_the_page(scene: &Scene) {
     page.click("#create button.do").unwrap();
     page.wait_until(SOON, |page| Ok(page.text("h1")?.contains("warehouse"))).unwrap();
 
-    assert_eq!(scene.path(), "/pools/warehouse");
+    assert_eq!(scene.path().split('#').next(), Some("/pools/warehouse"));
     assert!(page.text("#now").unwrap().contains("0 of 57 units in use"));
     assert!(page.text("#usage").unwrap().contains("No data"));
     scene.visit("/pools/warehouse?tab=settings");
