@@ -135,9 +135,9 @@ pub(crate) enum PoolCommand {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum BreakerCommand {
-    /// Open the circuit breaker: no request starts until you close it, and holders keep their units
+    /// Open the circuit breaker: nothing starts until you close it
     Open(BreakerOrder),
-    /// Close the circuit breaker: the whole limit applies again at once
+    /// Close the circuit breaker: the whole limit applies at once
     Close(BreakerOrder),
 }
 

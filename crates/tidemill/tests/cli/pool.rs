@@ -24,10 +24,24 @@ tidemill_store::on_both![
     a_migration_makes_the_documents_views_under_the_names_that_are_set,
 ];
 
-/// A database with a pool of 40 units, all of which may be in use.
+/// A database with a pool of 40 units, all of which may be in use, strictly in order.
 pub(crate) fn stage(database: &Scratch) -> Stage {
     let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always").with("USER", "ann");
-    stage.run(&["pool", "create", "etl", "--id", "4", "--max", "40", "--threshold", "100"]).succeeds();
+    stage
+        .run(&[
+            "pool",
+            "create",
+            "etl",
+            "--id",
+            "4",
+            "--max",
+            "40",
+            "--threshold",
+            "100",
+            "--policy",
+            "halving",
+        ])
+        .succeeds();
     stage
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn page(
         @if advised_until.is_some_and(|until| until < common.now) {
             p.banner {
                 "The log is too long for this page: the advice is based on nights until "
-                (advised_until.map(|until| times.at(until))) ". " code { "tidemill pool advise " (name) } " reads more."
+                (times.at(advised_until.unwrap_or(until))) ". " code { "tidemill pool advise " (name) } " reads more."
             }
         }
         @if let Some(advice) = &advice { (plain_panel("advice", "Advice", &advice_list(advice, &name))) }
