@@ -261,7 +261,7 @@ fn create_on_the_page(scene: &Scene) {
     page.click("#create [name=policy][value=fifo]").unwrap();
     page.click("#create button.do").unwrap();
     page.wait_until(SOON, |page| page.exists("#create [name=name][aria-invalid=true]")).unwrap();
-    assert!(page.text("#create .fault").unwrap().contains("There is already a pool ADW."));
+    assert!(page.text("#create .fault").unwrap().contains("There is already a pool ADW"));
     assert_eq!(faults(page), Vec::<String>::new());
     assert_eq!(faults_at(page, 320), Vec::<String>::new());
 
