@@ -50,7 +50,8 @@ fn ledger(max_units: u32, tickets: impl IntoIterator<Item = Ticket>, runs: &[u32
     let settings = Settings { threshold_percent: 100, ..Settings::new("ADW".parse().unwrap(), max_units) };
     let mut ledger = Ledger::restore(settings, 1, tickets);
     for seconds in runs {
-        let kind = RunKind { dag_id: "dag".to_owned(), table: String::new(), parallel: NonZeroU32::MIN };
+        // Of another DAG, so that the parallelism does not matter.
+        let kind = RunKind { dag_id: "other".to_owned(), table: String::new(), parallel: NonZeroU32::MIN };
         ledger.run_times.add_seconds(kind, Class::Normal, *seconds);
     }
     ledger
@@ -98,7 +99,7 @@ fn holders_are_counted_while_they_are_expected_to_run() {
 fn the_queue_is_counted_until_its_last_run_is_expected_to_end() {
     // The second starts after ten minutes.
     let tickets = [ticket(1, State::Running, 6, 0), ticket(2, State::Waiting, 8, 0)];
-    let ledger = ledger(10, tickets, &[600]);
+    let ledger = ledger(10, tickets, &[600; 3]);
 
     let demand = demand(&ledger, at(0), &PastRequests::default());
 
@@ -125,7 +126,7 @@ fn requests_of_past_days_at_this_time_are_expected_again() {
     let unknown = demand(&ledger(100, [], &[]), now, &past);
     assert_eq!(unknown, Demand { now: 0, in_5_min: both(12, 40), in_15_min: both(42, 100) });
     // A run of five minutes is there at the end of 15 minutes if it began in the last third.
-    let short = demand(&ledger(100, [], &[300]), now, &past);
+    let short = demand(&ledger(100, [], &[300; 3]), now, &past);
     assert_eq!(short, Demand { now: 0, in_5_min: both(12, 40), in_15_min: both(14, 34) });
 }
 

@@ -1,3 +1,5 @@
+//! What the adaptive policy grants, and that planted faults in grants are caught.
+
 use super::super::{Forecast, Policy, decide, reasons};
 use super::*;
 use crate::pool::{Reason, TicketId, Weight};

@@ -47,7 +47,7 @@ fn a_short_request_starts_before_a_large_one_that_does_not_fit() {
     admitted(&bench.ask("long", 14));
 
     assert_eq!(waits(&ask_whole(&mut bench, "wide", 16)).reason, Reason::PoolFull);
-    assert_eq!(admitted(&bench.ask("short", 4)), [4]);
+    assert_eq!(admitted(&ask_whole(&mut bench, "short", 4)), [4]);
     assert_eq!(of_grant(&bench, "short"), (4, Turn::EndsBefore, Size::Full));
     assert_eq!(bench.ticket("ADW", "wide").unwrap().overtaken, 1);
 
@@ -81,11 +81,11 @@ fn a_request_that_waits_too_long_makes_the_pool_drain() {
     assert_eq!(eta.p50, bench.now.plus(Duration::from_secs(900)));
 
     bench.now = eta.p50.plus(SLACK);
-    assert_eq!(admitted(&bench.ask("short", 4)), [4], "not yet");
+    assert_eq!(admitted(&ask_whole(&mut bench, "short", 4)), [4], "not yet");
     bench.release("short");
 
     bench.later(1);
-    assert_eq!(waits(&bench.ask("short", 4)).reason, Reason::PoolDraining);
+    assert_eq!(waits(&ask_whole(&mut bench, "short", 4)).reason, Reason::PoolDraining);
 }
 
 #[test]
