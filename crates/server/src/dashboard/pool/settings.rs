@@ -245,6 +245,6 @@ mod tests {
         );
         assert!(sentences(&pool(40, 0, 0), |after| after.threshold_percent = 50).contains("100 % → 50 %"));
         let policy = sentences(&pool(40, 2, 0), |after| after.policy = "fifo".parse().unwrap());
-        assert!(policy.contains("halving → fifo") && policy.contains("The limit stays 40"), "{policy}");
+        assert!(policy.contains("adaptive → fifo") && policy.contains("The limit stays 40"), "{policy}");
     }
 }

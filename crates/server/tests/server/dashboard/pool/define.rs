@@ -182,7 +182,7 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
     let log = words(&operator.get("/settings/audit").await.text);
     let from_to = [
-        "20 units at 95 %, minimum 2, default 1, held at most 1d, halving",
+        "20 units at 95 %, minimum 2, default 1, held at most 1d, adaptive",
         "minimum 3, default 5, held at most 12h",
     ];
     assert!(from_to.iter().all(|part| log.contains(part)), "{log}");
