@@ -400,7 +400,11 @@ async fn what_a_statement_runs_with_outside_of_hints_counts_with_a_warning() {
     assert_eq!(ask("1", 4, create).await, (true, json!(16), names(&["instances", "clause", "hint_counts"])));
     assert_eq!(ask("2", 16, "/*+ PARALLEL(4) */").await, (true, json!(16), names(&["number_counts"])));
     assert_eq!(ask("3", 4, "/*+ PARALLEL(4) */").await, (true, json!(4), None));
-    assert_eq!(ask("4", 940, create).await.2, names(&["clause", "number_counts"]), "also while it waits");
+    assert_eq!(
+        ask("4", 940, create).await.2,
+        names(&["instances", "clause", "number_counts"]),
+        "also while it waits"
+    );
 }
 
 #[tokio::test]
