@@ -27,11 +27,12 @@ struct Site {
 }
 
 impl Site {
-    fn new(component: &str, variable: &str) -> Option<Self> {
+    /// None when the component is absent and may be skipped.
+    fn new(component: &str, variable: &str, policy: &str) -> Option<Self> {
         let python = skip::require(component, std::env::var_os(variable)).map(PathBuf::from)?;
         let stage = Stage::new();
         let served = Served::start(&stage, &[]);
-        create_pool(&served);
+        create_pool(&served, policy);
         Some(Self { stage, served, python })
     }
 
@@ -87,10 +88,10 @@ pub(crate) fn run_python(
 }
 
 /// The pool of the document, by the API.
-fn create_pool(served: &Served) {
+fn create_pool(served: &Served, policy: &str) {
     let pool = json!({
         "name": "ADW", "external_id": 4, "max_units": 1000, "threshold_percent": 95, "default_units": 8,
-        "min_units": 2,
+        "min_units": 2, "policy": policy,
     });
     let (status, body) = served.post("/api/v1/pools", &pool.to_string());
     assert_eq!(status, 201, "{body}");
@@ -105,7 +106,7 @@ fn released(told: &Value, task: &str) -> Value {
 
 #[test]
 fn the_documents_own_tasks_hold_connections_while_emr_runs() {
-    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON) else { return };
+    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON, "halving") else { return };
 
     let told = site.run("document_dag.py", &[]);
 
@@ -120,7 +121,7 @@ fn the_documents_own_tasks_hold_connections_while_emr_runs() {
 
 #[test]
 fn the_documents_own_tasks_give_back_what_a_failed_emr_task_held() {
-    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON) else { return };
+    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON, "adaptive") else { return };
 
     let told = site.run("document_dag.py", &["--fail-emr"]);
 
@@ -132,8 +133,8 @@ fn the_documents_own_tasks_give_back_what_a_failed_emr_task_held() {
 }
 
 /// Runs a DAG of the example to its good end and to a bad one.
-fn check_example(dag: &str, order: &[&str]) {
-    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON) else { return };
+fn check_example(dag: &str, policy: &str, order: &[&str]) {
+    let Some(site) = Site::new("airflow", AIRFLOW_PYTHON, policy) else { return };
     let file = workspace().join("examples/airflow/dags/emr_batch.py").display().to_string();
 
     let good = site.run("run_dag.py", &[&file, dag]);
@@ -160,13 +161,13 @@ fn check_example(dag: &str, order: &[&str]) {
 
 #[test]
 fn the_example_holds_connections_for_l0_alone() {
-    check_example("emr_batch", &["start", "delay", "trigger", "acquire", "emr.l0", "release"]);
+    check_example("emr_batch", "adaptive", &["start", "delay", "trigger", "acquire", "emr.l0", "release"]);
 }
 
 #[test]
 fn the_example_in_the_documents_order_holds_connections_until_the_end() {
     let order = ["start", "acquire", "delay", "trigger", "emr.l0", "emr.l1", "release", "done"];
-    check_example("emr_batch_in_the_documents_order", &order);
+    check_example("emr_batch_in_the_documents_order", "halving", &order);
 }
 
 /// What every good answer to boto3 says besides its payload.
@@ -184,7 +185,16 @@ fn check_answered(told: &Value, calls: &[&str]) {
 
 #[test]
 fn boto3_is_answered_as_lambda_answers() {
-    let Some(site) = Site::new("boto3", BOTO3_PYTHON) else { return };
+    check_boto3("adaptive");
+}
+
+#[test]
+fn boto3_is_answered_as_lambda_answers_with_the_policy_halving() {
+    check_boto3("halving");
+}
+
+fn check_boto3(policy: &str) {
+    let Some(site) = Site::new("boto3", BOTO3_PYTHON, policy) else { return };
 
     let told = site.run("boto3_calls.py", &[]);
 
@@ -248,7 +258,7 @@ fn error(status: u16, name: &str) -> Value {
 
 #[test]
 fn boto3_that_lost_an_answer_gets_the_same_one_again() {
-    let Some(site) = Site::new("boto3", BOTO3_PYTHON) else { return };
+    let Some(site) = Site::new("boto3", BOTO3_PYTHON, "adaptive") else { return };
 
     let told = site.run("boto3_calls.py", &[]);
 

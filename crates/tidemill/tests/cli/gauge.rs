@@ -115,7 +115,7 @@ struct Site {
 }
 
 impl Site {
-    fn start(url: &str) -> Self {
+    fn start(url: &str, policy: &str) -> Self {
         let stage = |index: usize| {
             Stage::on(url)
                 .with("TIDEMILL_DATABASE_INIT", "always")
@@ -123,7 +123,8 @@ impl Site {
         };
         let stages: Vec<Stage> = (0..SERVERS).map(stage).collect();
         stages[0].run(&["db", "migrate"]).succeeds();
-        stages[0].run(&["pool", "create", "ADW", "--id", "4", "--max", "40", "--threshold", "95"]).succeeds();
+        let limits = ["--id", "4", "--max", "40", "--threshold", "95", "--policy", policy];
+        stages[0].run(&[&["pool", "create", "ADW"][..], &limits].concat()).succeeds();
         let servers: Vec<Option<Served>> =
             stages.iter().map(|stage| Some(Served::start(stage, &[]))).collect();
         let gauge = Arc::new(Gauge::default());
@@ -192,7 +193,7 @@ fn what_holders_have_open_stays_below_the_limit_on_postgres_while_servers_die_an
         return;
     }
     let mut postgres = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
-    let mut site = Site::start(&postgres.url("postgres"));
+    let mut site = Site::start(&postgres.url("postgres"), "adaptive");
 
     site.run(|site, count| match count % 4 {
         0 | 2 => site.kill_and_start_again(count / 2 % SERVERS),
@@ -211,12 +212,21 @@ fn what_holders_have_open_stays_below_the_limit_on_postgres_while_servers_die_an
     site.judge();
 }
 
-#[test]
-fn what_holders_have_open_stays_below_the_limit_on_sqlite_while_servers_die() {
+fn check_sqlite(policy: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let mut site = Site::start(&format!("sqlite://{}/gauge.db", folder.path().display()));
+    let mut site = Site::start(&format!("sqlite://{}/gauge.db", folder.path().display()), policy);
 
     site.run(|site, count| site.kill_and_start_again(count % SERVERS));
 
     site.judge();
+}
+
+#[test]
+fn what_holders_have_open_stays_below_the_limit_on_sqlite_while_servers_die() {
+    check_sqlite("adaptive");
+}
+
+#[test]
+fn what_holders_have_open_stays_below_the_limit_with_the_policy_halving() {
+    check_sqlite("halving");
 }
