@@ -113,7 +113,7 @@ fn alarm_name(rule: &str) -> String {
 /// Namespace and name of the CloudWatch metric for a signal.
 fn metric(signal: &str) -> (&'static str, &str) {
     match signal.parse() {
-        Ok(PoolSignal::UtilizationPercent | PoolSignal::LimitPercent) => (emf::NAMESPACE, emf::UTILIZATION),
+        Ok(PoolSignal::UtilizationPercent) => (emf::NAMESPACE, emf::UTILIZATION),
         Ok(PoolSignal::WaitSeconds) => (emf::NAMESPACE, emf::AVERAGE_WAIT),
         Ok(PoolSignal::Timeouts) => (emf::NAMESPACE, emf::TIMEOUTS),
         _ => (NAMESPACE, signal),

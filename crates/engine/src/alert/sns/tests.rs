@@ -64,8 +64,8 @@ fn the_message_is_that_of_a_cloudwatch_alarm() {
             "NewStateReason": "high_connection_usage fires",
             "StateChangeTime": "2026-11-15T02:05:00.120+0000",
             "Trigger": {
-                "MetricName": "ConnectionUtilization",
-                "Namespace": "EmrBatchAgent",
+                "MetricName": "pool_limit_percent",
+                "Namespace": "Tidemill",
                 "StatisticType": "Statistic",
                 "Statistic": "AVERAGE",
                 "Threshold": 90.0,
@@ -97,6 +97,21 @@ fn the_statistic_is_the_one_that_was_used() {
         (PoolSignal::LimitPercent, Aggregate::Min, "MINIMUM", 300),
     ] {
         assert_eq!(trigger(signal, aggregate), (statistic.to_owned(), period), "{signal} {aggregate}");
+    }
+}
+
+#[test]
+fn each_signal_has_the_name_of_the_metric_with_the_same_values() {
+    for signal in PoolSignal::ALL {
+        let expected = match signal {
+            PoolSignal::UtilizationPercent => ("EmrBatchAgent", "ConnectionUtilization"),
+            PoolSignal::WaitSeconds => ("EmrBatchAgent", "AvgWaitTime"),
+            PoolSignal::Timeouts => ("EmrBatchAgent", "AcquireTimeout"),
+            // Percent of the limit, and the metric is percent of the capacity.
+            PoolSignal::LimitPercent => ("Tidemill", "pool_limit_percent"),
+            other => ("Tidemill", other.as_str()),
+        };
+        assert_eq!(metric(signal.as_str()), expected);
     }
 }
 
