@@ -110,7 +110,7 @@ tables! {
             "Default units of a request to a new pool.";
         min_units or "MIN_PARALLEL": u32 = "2", Number(1, 1_000_000) =>
             "Smallest grant when a new pool downgrades a request.";
-        history: Duration = "1d", Period("1h", "3650d") => "How long finished tickets are kept.";
+        history: Duration = "8d", Period("1h", "3650d") => "How long ended requests and the log of decisions are kept.";
         registry_view or "EMR_AGENT_TABLE_REGISTRY": String = "emr_connection_registry", Text(63) =>
             "Database view of the tickets, for other tools.";
         limits_view or "EMR_AGENT_TABLE_LIMITS": String = "emr_connection_limits", Text(63) =>

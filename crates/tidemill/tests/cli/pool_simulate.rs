@@ -96,4 +96,8 @@ async fn advice_needs_nights(database: Scratch) {
 
     assert!(ran.succeeds().stdout.contains("Too little history"), "{ran:#?}");
     assert!(ran.stderr.contains("the log has 0 nights, and advice needs 3"), "{ran:#?}");
+    assert!(ran.stderr.contains("`pools.history`"), "how to keep more: {ran:#?}");
+    let found = json_of(&stage.run(&["pool", "advise", "etl", "-o", "json"]));
+    assert_eq!((&found["nights"], &found["nights_needed"]), (&0.into(), &3.into()), "{found}");
+    assert_eq!(found["items"].as_array().map(Vec::len), Some(0), "{found}");
 }

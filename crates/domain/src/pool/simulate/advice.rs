@@ -10,6 +10,7 @@ use crate::pool::Settings;
 use crate::pool::ledger::Contradiction;
 use crate::pool::usage::step_of;
 use crate::time::Timestamp;
+use crate::words::plural;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -38,6 +39,30 @@ pub struct Advice {
     pub now: Score,
     /// The best of each kind, the greatest gain first.
     pub proposals: Vec<Proposal>,
+}
+
+impl Advice {
+    /// Why there are no proposals.
+    pub const fn without_proposals(&self) -> &'static str {
+        match self.nights < NIGHTS_LEAST {
+            true => "Too little history for advice.",
+            false => "No other capacity, threshold or cron time would have helped.",
+        }
+    }
+
+    /// How many nights it rests on, and how to keep more.
+    pub fn basis(&self) -> String {
+        let nights = plural(self.nights, "night", "nights");
+        match self.nights < NIGHTS_LEAST {
+            true => format!(
+                "the log has {nights}, and advice needs {NIGHTS_LEAST}: let `serve` run with `pools.history` of 4d \
+                 or more, and try again later"
+            ),
+            false => format!(
+                "based on {nights}; with a longer `pools.history`, advice uses up to {NIGHTS_MOST} nights"
+            ),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -121,17 +146,29 @@ fn mean(nights: &[Workload], change: impl Fn(&mut Workload)) -> Result<Score, Co
 fn candidates(present: &Settings, nights: &[Workload]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let mut add = |kind, text, dags, change| candidates.push(Candidate { kind, text, dags, change });
-    let from = present.max_units;
-    for percent in [80, 90, 110, 120] {
-        let to = u32::try_from(u64::from(from) * percent / 100).unwrap_or(u32::MAX);
-        let (kind, text) = match to < from {
-            true => {
-                (Kind::Smaller, format!("lower the capacity from {from} to {to} units: more is not needed"))
-            }
-            false => (Kind::Larger, format!("raise the capacity from {from} to {to} units")),
+    for window in capacities(present, nights) {
+        let (from, at) = match window.and_then(|place| present.capacity.get(place)) {
+            Some(capacity) => (capacity.max_units, format!(" at {}", capacity.window)),
+            None => (present.max_units, String::new()),
         };
-        let change = move |night: &mut Workload| night.change(|settings| settings.max_units = to);
-        add(kind, text, BTreeSet::new(), Box::new(change) as Box<dyn Fn(&mut Workload)>);
+        for percent in [80, 90, 110, 120] {
+            let to = u32::try_from(u64::from(from) * percent / 100).unwrap_or(u32::MAX);
+            let (kind, text) = match to < from {
+                true => (
+                    Kind::Smaller,
+                    format!("lower the capacity{at} from {from} to {to} units: more is not needed"),
+                ),
+                false => (Kind::Larger, format!("raise the capacity{at} from {from} to {to} units")),
+            };
+            let change = move |night: &mut Workload| {
+                night.change(|settings| {
+                    if let Some(units) = units_of(settings, window) {
+                        *units = to;
+                    }
+                });
+            };
+            add(kind, text, BTreeSet::new(), Box::new(change) as Box<dyn Fn(&mut Workload)>);
+        }
     }
     let from = present.threshold_percent;
     for to in [80, 90, 95, 98, 100].into_iter().filter(|to| *to != from) {
@@ -156,6 +193,22 @@ fn candidates(present: &Settings, nights: &[Workload]) -> Vec<Candidate> {
         }
     }
     candidates
+}
+
+/// The capacities that applied when batches arrived: that of a window, by its place, or the usual one.
+fn capacities(settings: &Settings, nights: &[Workload]) -> BTreeSet<Option<usize>> {
+    let open = |at| {
+        let local = settings.zone.local(at)?;
+        settings.capacity.iter().position(|capacity| capacity.window.contains(local))
+    };
+    nights.iter().flat_map(|night| &night.batches).map(|batch| open(batch.arrives_at)).collect()
+}
+
+fn units_of(settings: &mut Settings, window: Option<usize>) -> Option<&mut u32> {
+    match window {
+        Some(place) => settings.capacity.get_mut(place).map(|capacity| &mut capacity.max_units),
+        None => Some(&mut settings.max_units),
+    }
 }
 
 /// The times of day at which batches with the most units start together, and every second DAG of each.

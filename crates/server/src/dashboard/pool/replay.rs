@@ -5,7 +5,7 @@ use super::address::{PoolPage, Range, Tab};
 use super::graph::{self, Past as Graph};
 use crate::api::QueryString;
 use crate::api::pool::{named, unknown};
-use crate::dashboard::part::{command, given, list_table, plain_panel, plural, sentence, span};
+use crate::dashboard::part::{command, given, list_table, plain_panel, sentence, span};
 use crate::dashboard::{Frame, PageContext, PageResult, PageSnapshot, Section};
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::ledger::Contradiction;
-use tidemill_domain::pool::simulate::advice::{Advice, NIGHTS_LEAST, NIGHTS_MOST, Proposal, advise};
+use tidemill_domain::pool::simulate::advice::{Advice, NIGHTS_MOST, Proposal, advise};
 use tidemill_domain::pool::simulate::past::{Course, OtherSettings};
 use tidemill_domain::pool::simulate::score::compare;
 use tidemill_domain::pool::usage::{STEP, step_of};
@@ -133,7 +133,7 @@ fn form(
     html! {
         form.body method="get" action=(visit.state.path(&format!("/pools/{name}/replay"))) {
             div.fields {
-                label { "Limit (units)" input name="limit" type="number" min="0" max=(u32::MAX) value=(query.limit); }
+                label { "Limit (units, at any time)" input name="limit" type="number" min="0" max=(u32::MAX) value=(query.limit); }
                 label {
                     "Policy"
                     select name="policy" {
@@ -191,15 +191,12 @@ fn advice_list(advice: &Advice, name: &PoolName) -> Markup {
             }
         }
     };
-    let empty = match advice.nights < NIGHTS_LEAST {
-        true => html! { "Too little history: advice needs " (NIGHTS_LEAST) " nights." },
-        false => html! { "No other capacity, threshold or cron time would have helped." },
-    };
+    let empty = html! { (advice.without_proposals()) };
     let columns = &["Proposal", "#SLA misses per night", "#p95 wait (s)"];
     html! {
         (list_table("Advice", columns, advice.proposals.iter().map(row), &empty))
         p.body.soft {
-            "Based on " (plural(advice.nights as u64, "night", "nights")) " of the log. At the command line: "
+            (sentence(&advice.basis())) ". At the command line: "
             (command(&format!("tidemill pool advise {name}")))
         }
     }

@@ -49,8 +49,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (from, to) = (number(from)?, number(to)?);
     match to.checked_sub(from) {
         Some(more) if more < SEEDS_MAX => Ok(from..=to),
-        Some(_) => Err(format!("these are more than {SEEDS_MAX} nights")),
-        None => Err(format!("{from} is more than {to}")),
+        Some(_) => Err(format!("these are more than {SEEDS_MAX} nights; use a shorter range")),
+        None => Err(format!("{from} is more than {to}; use {to}..{from}")),
     }
 }
 
@@ -194,31 +194,26 @@ pub(super) async fn advise(pool: &str, context: &Context) -> Result<Exit> {
     let past = past(pool, Since::Ago(DAY * NIGHTS_MOST as u32), context).await?;
     let progress = |number, count| context.note(&format!("proposal {number} of {count}"));
     let advice = propose(&past, progress).map_err(contradiction)?;
-    let columns = ["proposal", "dags", "sla_misses_now", "sla_misses", "wait_p95_now", "wait_p95", "nights"];
-    let empty = match advice.nights < NIGHTS_LEAST {
-        true => "Too little history for advice.",
-        false => "No other capacity, threshold or cron time would have helped.",
+    let rounded = |value: f64| (value * 10.0).round() / 10.0;
+    let item = |Proposal { text, dags, then }: &Proposal| {
+        json!({
+            "proposal": text, "dags": dags, "nights": advice.nights,
+            "sla_misses_now": rounded(advice.now.sla_misses), "sla_misses": rounded(then.sla_misses),
+            "wait_p95_now": rounded(advice.now.wait_p95), "wait_p95": rounded(then.wait_p95),
+        })
     };
-    let shown = "proposal sla_misses_now sla_misses wait_p95_now wait_p95 nights";
-    let mut listing = Listing::new("tidemill.pool_advice/v1", &columns, empty).showing(shown);
-    let rounded = |value: f64| json!((value * 10.0).round() / 10.0);
-    for Proposal { text, dags, then } in &advice.proposals {
-        listing.push(vec![
-            json!(text),
-            json!(dags),
-            rounded(advice.now.sla_misses),
-            rounded(then.sla_misses),
-            rounded(advice.now.wait_p95),
-            rounded(then.wait_p95),
-            json!(advice.nights),
-        ]);
+    let items: Vec<Value> = advice.proposals.iter().map(item).collect();
+    let schema = "tidemill.pool_advice/v1";
+    if context.output() == Output::Json {
+        let view = json!({ "nights": advice.nights, "nights_needed": NIGHTS_LEAST, "items": items });
+        context.print_one(schema, &view)?;
+    } else {
+        let columns =
+            ["proposal", "dags", "sla_misses_now", "sla_misses", "wait_p95_now", "wait_p95", "nights"];
+        let shown = "proposal sla_misses_now sla_misses wait_p95_now wait_p95 nights";
+        let mut listing = Listing::new(schema, &columns, advice.without_proposals()).showing(shown);
+        items.iter().for_each(|item| listing.push(columns.map(|name| item[name].clone()).into()));
+        listing.print(context.output())?;
     }
-    listing.print(context.output())?;
-    let nights = plural(advice.nights, "night", "nights");
-    context.done(&match advice.nights < NIGHTS_LEAST {
-        true => format!(
-            "the log has {nights}, and advice needs {NIGHTS_LEAST}: set pools.history to 4d or more, and wait"
-        ),
-        false => format!("based on {nights}"),
-    })
+    context.done(&advice.basis())
 }

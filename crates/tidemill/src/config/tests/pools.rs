@@ -21,7 +21,11 @@ fn nothing_at_all_gives_the_defaults_of_the_document() {
 
     assert_eq!((pools.default_threshold_percent, pools.default_units, pools.min_units), (95, 1, 2));
     assert_eq!((pools.default_wait, pools.max_wait), (Duration::from_secs(30), Duration::from_secs(300)));
-    assert_eq!(pools.history, Duration::from_secs(86_400));
+    assert_eq!(
+        pools.history,
+        Duration::from_secs(8 * 86_400),
+        "advice needs three nights, and a week has seven"
+    );
     assert_eq!(
         (&*pools.registry_view, &*pools.limits_view),
         ("emr_connection_registry", "emr_connection_limits")

@@ -1,6 +1,7 @@
 //! The past from a log, what it would have been, and advice.
 
 use super::*;
+use crate::pool::settings::Capacity;
 use crate::pool::simulate::advice::{NIGHTS_LEAST, advise};
 use crate::pool::simulate::past::{Log, OtherSettings, Past};
 use crate::pool::{End, Event};
@@ -135,6 +136,21 @@ fn advice_needs_some_nights() {
     assert_eq!((few.nights, few.proposals.len()), (2, 0));
     assert_eq!(enough.nights, 3);
     assert_eq!(enough.now.wait_max, 280.0);
+}
+
+#[test]
+fn the_capacity_of_the_window_in_which_batches_arrive_is_advised() {
+    let mut past = piled_up(4);
+    past.present.max_units = 100;
+    past.present.capacity = ["22:00-23:00", "00:00-06:00"]
+        .map(|window| Capacity { window: window.parse().unwrap(), max_units: 19 })
+        .into();
+
+    let advice = advise(&past, |_, _| {}).unwrap();
+
+    let texts: Vec<&str> = advice.proposals.iter().map(|proposal| proposal.text.as_str()).collect();
+    assert!(texts.contains(&"raise the capacity at 00:00-06:00 from 19 to 20 units"), "{texts:?}");
+    assert!(advice.basis().starts_with("based on 4 nights; "), "{}", advice.basis());
 }
 
 #[test]

@@ -27,6 +27,8 @@ async fn the_past_is_replayed_with_another_limit() {
     let peak = between(figures, "Peak", "</tr>");
     assert!(peak.contains(">8<") && peak.contains(">16<"), "{peak}");
     assert!(page.contains("value=\"20\"") && page.contains("As it would have been"), "{page}");
-    assert!(page.contains("advice needs 3 nights"), "{page}");
+    let advice = between(&page, "id=\"advice\"", "</section>");
+    assert!(advice.contains("The log has 1 night, and advice needs 3: "), "{advice}");
+    assert!(advice.contains("pools.history"), "how to keep more: {advice}");
     assert!(viewer.get("/pools/ADW").await.text.contains("/pools/ADW/replay?range=24h"));
 }
