@@ -2,7 +2,7 @@
 
 mod settings;
 
-pub use settings::{ChangePool, CreatePool, PoolCapacity, PoolRefusal, PoolSettings, put};
+pub use settings::{ChangePool, CreatePool, PoolCapacity, PoolRefusal, PoolSettings, put, without_grants};
 
 use crate::shapes;
 use std::num::NonZeroU32;
@@ -205,15 +205,15 @@ shapes! {
     }
 
     /// A decision about a pool.
-    pub struct PoolEvent from story: &PoolEventSummary {
-        at: Timestamp = story.at,
-        pool: String = story.pool.to_string(),
+    pub struct PoolEvent from event: &PoolEventSummary {
+        at: Timestamp = event.at,
+        pool: String = event.pool.to_string(),
         /// The decision as a sentence.
-        message: String = story.text.clone(),
+        message: String = event.text.clone(),
         /// The lease that the decision is about.
-        lease: Option<String> = story.ticket.map(|ticket| ticket.to_string()),
+        lease: Option<String> = event.ticket.map(|ticket| ticket.to_string()),
         /// The holder of the lease.
-        holder_name: Option<String> = story.holder.as_ref().map(Holder::to_string),
+        holder_name: Option<String> = event.holder.as_ref().map(Holder::to_string),
     }
 
     /// Granted units of one pool.

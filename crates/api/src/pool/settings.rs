@@ -24,11 +24,11 @@ pub struct PoolSettings {
     pub db_type: Option<String>,
     /// Capacity in units.
     pub max_units: Option<u32>,
-    /// Percentage of the capacity that may be in use. Default 95.
+    /// Percentage of the capacity that may be in use. Default `pools.default_threshold_percent`, which is 95.
     pub threshold_percent: Option<u8>,
-    /// Units granted to a request that does not say how many it needs. Default 1.
+    /// Units granted to a request that does not say how many it needs. Default `pools.default_units`, which is 1.
     pub default_units: Option<u32>,
-    /// Minimum number of units after a downgrade. Default 2.
+    /// Minimum number of units after a downgrade. Default `pools.min_units`, which is 2.
     pub min_units: Option<u32>,
     /// What counts as a unit: `hint_units` (the default), `sessions`, `px` or `processes`.
     pub weight: Option<String>,
@@ -91,11 +91,12 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
 }
 
 impl CreatePool {
-    pub fn settings(&self) -> Result<Settings, PoolRefusal> {
+    /// `new` makes a pool of this name and capacity with the defaults of the installation.
+    pub fn settings(&self, new: impl FnOnce(PoolName, u32) -> Settings) -> Result<Settings, PoolRefusal> {
         let missing = || bad("max_units", "it is missing");
         let max_units = self.settings.max_units.ok_or_else(missing)?;
         let name = self.name.parse().map_err(|error| bad("name", error))?;
-        self.settings.apply(Settings::new(name, max_units))
+        self.settings.apply(new(name, max_units))
     }
 }
 
@@ -129,6 +130,13 @@ pub fn put<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
+}
+
+/// What a limit means while at least as many units are in use.
+pub fn without_grants(usage: u64, limit: u64) -> Option<String> {
+    let text =
+        || format!("{usage} in use; nothing is killed; no grants until fewer than {limit} units are in use");
+    (usage >= limit).then(text)
 }
 
 fn window(capacity: &PoolCapacity) -> Result<Capacity, BadSettings> {

@@ -3,6 +3,7 @@
 use super::breaker::{Breaker, Phase};
 use super::ticket_history::ended;
 use super::{End, Event, Settings, Ticket};
+use crate::duration::show;
 use crate::time::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -52,26 +53,31 @@ fn configured(before: &Settings, after: &Settings, by: Option<&str>) -> String {
         (Some(_), None) => parts.push(format!("resumed{by}")),
         _ => {}
     }
-    let changes = changes(before, after).join(", ");
+    let changes = changes(before, after);
     if !changes.is_empty() {
-        parts.push(format!("changed{by}: {changes}"));
+        let changes =
+            changes.iter().map(|Change { name, from, to }| format!("{name} {} → {}", plain(from), plain(to)));
+        parts.push(format!("changed{by}: {}", changes.collect::<Vec<_>>().join(", ")));
     }
     format!("{name} {}", parts.join("; "))
 }
 
-/// The changed settings except the pause, with their old and new values. They have the names of the API.
-fn changes(before: &Settings, after: &Settings) -> Vec<String> {
-    let (before, after) = (fields(before), fields(after));
-    let is_changed =
-        |(name, value): &(&String, &Value)| *name != "paused" && before.get(*name) != Some(*value);
-    after
-        .iter()
-        .filter(is_changed)
-        .map(|(name, value)| match (before.get(name).and_then(plain), plain(value)) {
-            (Some(from), Some(to)) => format!("{name} {from} → {to}"),
-            _ => format!("{name} changed"),
-        })
-        .collect()
+/// A changed setting. It has the name of the API.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    pub name: String,
+    pub from: Value,
+    pub to: Value,
+}
+
+/// The changed settings except the pause.
+pub fn changes(before: &Settings, after: &Settings) -> Vec<Change> {
+    let mut before = fields(before);
+    let changed = fields(after).into_iter().filter_map(|(name, to)| {
+        let from = before.remove(&name).unwrap_or(Value::Null);
+        (name != "paused" && from != to).then_some(Change { name, from, to })
+    });
+    changed.collect()
 }
 
 fn fields(settings: &Settings) -> Map<String, Value> {
@@ -81,13 +87,17 @@ fn fields(settings: &Settings) -> Map<String, Value> {
     fields
 }
 
-/// None for lists and other values that are too long for a sentence.
-fn plain(value: &Value) -> Option<String> {
+/// A value in a sentence. The only list is that of the capacity windows.
+pub fn plain(value: &Value) -> String {
     match value {
-        Value::Null => Some("none".to_owned()),
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Array(_) | Value::Object(_) => None,
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(windows) if windows.is_empty() => "none".to_owned(),
+        Value::Array(windows) => {
+            let windows = windows.iter().map(|w| format!("{}={}", plain(&w["window"]), w["max_units"]));
+            windows.collect::<Vec<_>>().join(" and ")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -96,8 +106,8 @@ pub fn of_breaker(breaker: &Breaker) -> String {
     match (&breaker.phase, &breaker.by) {
         (Phase::Closed, Some(by)) => format!("breaker closed by {by}: {reason}"),
         (Phase::Closed, None) => "breaker closed; the whole limit applies again".to_owned(),
-        (Phase::Open { until: Some(until) }, _) => {
-            format!("breaker open until {until}: the database refused connections ({reason})")
+        (Phase::Open { until: Some(_) }, _) => {
+            format!("breaker open for {}: the database refused connections ({reason})", show(breaker.pause))
         }
         (Phase::Open { until: None }, by) => {
             format!("breaker opened by {}: {reason}", by.as_deref().unwrap_or("?"))
@@ -238,7 +248,7 @@ mod tests {
                 s.threshold_percent = 80;
                 s.capacity = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 60 }];
             }),
-            "ADW changed by ann: threshold_percent 95 → 80, min_units 2 → 4, capacity changed"
+            "ADW changed by ann: threshold_percent 95 → 80, min_units 2 → 4, capacity none → 22:00-06:00=60"
         );
     }
 }

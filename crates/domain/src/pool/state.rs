@@ -62,6 +62,9 @@ pub const fn next(state: State, change: Change) -> Option<State> {
 }
 
 impl State {
+    /// The states with units.
+    pub const HELD: [Self; 3] = [Self::Granted, Self::Running, Self::Suspect];
+
     pub const fn counts(self) -> bool {
         matches!(self, Self::Granted | Self::Running | Self::Suspect)
     }

@@ -55,8 +55,7 @@ pub(crate) async fn holders(
 ) -> List<PoolLease> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
     find(&mut tx, &name).await?;
-    let held = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
-    let records = tx.pools().tickets(&name, &held, limit).await?;
+    let records = tx.pools().tickets(&name, &TicketState::HELD, limit).await?;
     Ok(Json(Page::whole(&records)))
 }
 
@@ -82,8 +81,8 @@ pub(crate) async fn events(
 ) -> List<PoolEvent> {
     let (name, limit) = (named(&name)?, limit(query.limit)?);
     find(&mut tx, &name).await?;
-    let stories = tx.pools().events(Some(&name), limit).await?;
-    Ok(Json(Page::whole(&stories)))
+    let events = tx.pools().events(Some(&name), limit).await?;
+    Ok(Json(Page::whole(&events)))
 }
 
 /// Shows how many units a pool needs now, in 5 and in 15 minutes.

@@ -79,6 +79,8 @@ struct Choices {
     /// Further jobs, and where the output of commands is kept.
     jobs: Vec<Job>,
     logs: Option<LogFolder>,
+    /// Further keys and values of the configuration.
+    configuration: Vec<(&'static str, &'static str)>,
 }
 
 /// What came back.
@@ -157,11 +159,14 @@ impl App {
             rules: tidemill_engine::alert::default_rules(),
             clock: clock.clone(),
             metrics: None,
-            configuration: vec![
+            configuration: [
                 line("database.url", "postgres://u:***@h/d", "default"),
                 line("process.lease", "15s", "default"),
                 line("jobs.folder", "Ann's jobs", "flag --jobs"),
-            ],
+            ]
+            .into_iter()
+            .chain(choices.configuration.iter().map(|(key, value)| line(key, value, "file")))
+            .collect(),
             version: "0.1.0".into(),
         };
         let options = ServerOptions {

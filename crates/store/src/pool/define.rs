@@ -6,13 +6,14 @@ use super::row::json;
 use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::Result;
 use crate::tx::Pools;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::action::Action;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::duration;
 use tidemill_domain::pool::breaker::Phase;
 use tidemill_domain::pool::command::{Answer, Command, Release, Released};
 use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::event_summary::{Change, changes, plain};
 use tidemill_domain::pool::{BreakerChange, End, PoolName, ReleaseBy, Settings, TicketId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,22 +71,20 @@ impl Pools<'_> {
         // The pass compares with the settings before, so it comes first.
         self.configure(settings, actor).await?;
         self.pool_update(settings, &json(settings)?, now).await?;
-        let verb = match (&before.paused, &settings.paused) {
-            (None, Some(_)) => "pool.pause",
-            (Some(_), None) => "pool.resume",
-            _ => "pool.set",
+        let action = match (&before.paused, &settings.paused) {
+            (was, Some(_)) if *was != settings.paused => Some(Action::PoolPause),
+            (Some(_), None) => Some(Action::PoolResume),
+            _ => None,
         };
-        let change = |settings: &Settings| {
-            let Settings { max_units, threshold_percent, min_units, default_units, .. } = settings;
-            let (hold, policy, weight) =
-                (duration::show(settings.max_hold), settings.policy, settings.weight);
-            format!(
-                "{max_units} units at {threshold_percent} %, minimum {min_units}, default {default_units}, \
-                 held at most {hold}, {policy}, {weight}"
-            )
+        let changes = changes(&before, settings);
+        let words = |settings: &Settings, value: fn(&Change) -> &Value| {
+            let state = action.map(|_| settings.paused.as_ref().map_or("open", |_| "paused").to_owned());
+            let changed = changes.iter().map(|change| format!("{} {}", change.name, plain(value(change))));
+            state.into_iter().chain(changed).collect::<Vec<_>>().join(", ")
         };
+        let verb = action.map_or("pool.set", Action::as_str);
         let entry = AuditEntry::new(actor.clone(), verb, &object(settings.name.as_str()))
-            .from_to(&change(&before), &change(settings));
+            .from_to(&words(&before, |change| &change.from), &words(settings, |change| &change.to));
         self.audit_insert(&entry.with_reason(reason), now).await?;
         Ok(Defined::Done)
     }

@@ -219,7 +219,7 @@ async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so(database: Sc
 
     let cut = stage.run(&["pool", "set", "etl", "--max", "20"]);
 
-    let text = "40 -> 20: 32 in use; nothing is killed; no grants until in use is at most 20";
+    let text = "40 -> 20: 32 in use; nothing is killed; no grants until fewer than 20 units are in use";
     assert!(cut.succeeds().stderr.contains(text), "{cut:#?}");
     let shown = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
     assert_eq!(

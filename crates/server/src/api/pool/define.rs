@@ -5,11 +5,13 @@ use crate::api::Body;
 use crate::mutation::Caller;
 use crate::operate::{ActionRequest, Outcome, checked};
 use crate::problem::Problem;
+use crate::state::State;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
-use tidemill_api::pool::{ChangePool, CreatePool, Pool, PoolRefusal};
+use std::str::FromStr;
+use tidemill_api::pool::{ChangePool, CreatePool, Pool, PoolRefusal, put};
 use tidemill_domain::action::Action;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::settings::Pause;
@@ -24,7 +26,7 @@ pub(crate) async fn create(caller: Caller, Body(body): Body<CreatePool>) -> Resu
 
 /// Creates a pool for a program or a form; `from` says which.
 pub(crate) async fn create_by(caller: &Caller, from: &str, body: &CreatePool) -> Result<Response, Problem> {
-    let settings = body.settings()?;
+    let settings = body.settings(|name, max_units| new_pool(&caller.state, name, max_units))?;
     let name = &settings.name;
     let what = format!("{from} {}", json!(body));
     caller
@@ -33,6 +35,20 @@ pub(crate) async fn create_by(caller: &Caller, from: &str, body: &CreatePool) ->
             answer(tx, StatusCode::CREATED, name).await
         })
         .await
+}
+
+/// A new pool with the defaults of the configuration.
+pub(crate) fn new_pool(state: &State, name: PoolName, max_units: u32) -> Settings {
+    let mut settings = Settings::new(name, max_units);
+    put(&mut settings.threshold_percent, configured(state, "pools.default_threshold_percent"));
+    put(&mut settings.default_units, configured(state, "pools.default_units"));
+    put(&mut settings.min_units, configured(state, "pools.min_units"));
+    settings
+}
+
+fn configured<T: FromStr>(state: &State, key: &str) -> Option<T> {
+    let line = state.inner().parts.configuration.iter().find(|line| line.key == key)?;
+    line.value.parse().ok()
 }
 
 /// Changes a pool. Holders keep their units, even if the new limit is below the units in use.

@@ -23,19 +23,19 @@ pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
     Region::rows("pools", Audience::On(&[Page::Overview]), COLUMNS, rows, &no_pools(state), None)
 }
 
-pub(crate) fn event_region(stories: &[PoolEventSummary], times: &Times) -> Region {
-    let row = |story: &PoolEventSummary| {
-        let ticket = story.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
-        let name = format!("pool-event:{}/{}/{ticket}/{}", story.pool, story.at, story.text.len());
+pub(crate) fn event_region(events: &[PoolEventSummary], times: &Times) -> Region {
+    let row = |event: &PoolEventSummary| {
+        let ticket = event.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
+        let name = format!("pool-event:{}/{}/{ticket}/{}", event.pool, event.at, event.text.len());
         let cells = html! {
-            td { (times.at(story.at)) }
-            td { (story.pool) }
-            td.long { (story.text) }
+            td { (times.at(event.at)) }
+            td { (event.pool) }
+            td.long { (event.text) }
         };
         Row::of(name, &cells)
     };
     let (here, empty) = (Audience::On(&[Page::Overview]), html! { "No recent decisions." });
-    Region::rows("pool-events", here, EVENT_COLUMNS, stories.iter().map(row), &empty, None)
+    Region::rows("pool-events", here, EVENT_COLUMNS, events.iter().map(row), &empty, None)
 }
 
 /// The pool with the highest share of units in use, then with the most waiting requests; the first of equals.

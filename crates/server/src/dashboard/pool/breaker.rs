@@ -33,7 +33,9 @@ pub(super) fn fact(context: &RowContext<'_>, breaker: &Breaker) -> Markup {
         dd {
             (breaker.phase.as_str())
             @if *breaker != Breaker::default() {
-                " since " (context.times.at(breaker.since)) ": " (of_breaker(breaker))
+                " since " (context.times.at(breaker.since))
+                @if let Phase::Open { until: Some(until) } = breaker.phase { " until " (context.times.at(until)) }
+                ": " (of_breaker(breaker))
             }
         }
     }

@@ -13,14 +13,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use tidemill_api::pool::CreatePool;
 use tidemill_domain::access::Permission;
-use tidemill_domain::pool::{PoolName, Settings};
-
-/// Configuration keys with values for new pools.
-const CONFIGURED: [(&str, &str); 3] = [
-    ("threshold_percent", "pools.default_threshold_percent"),
-    ("min_units", "pools.min_units"),
-    ("default_units", "pools.default_units"),
-];
+use tidemill_domain::pool::PoolName;
 
 pub(super) fn form(visit: &PageContext, refused: Option<&RefusedForm>) -> Markup {
     let refusal = visit.refusal(Permission::Administer);
@@ -36,17 +29,10 @@ pub(super) fn form(visit: &PageContext, refused: Option<&RefusedForm>) -> Markup
 }
 
 fn initial(state: &State, field: &Field) -> String {
-    let key = CONFIGURED.iter().find(|(name, _)| *name == field.name).map(|(_, key)| *key);
-    let configured = key.and_then(|key| {
-        state.inner().parts.configuration.iter().find(|line| line.key == key).map(|line| line.value.clone())
-    });
-    let usual = |field: &Field| {
-        let name: PoolName = "new".parse().ok()?;
-        Some((field.value)(&Settings::new(name, 0)))
-    };
+    let new = |name: PoolName| (field.value)(&define::new_pool(state, name, 0));
     match field.name {
         "name" | "max_units" => String::new(),
-        _ => configured.or_else(|| usual(field)).unwrap_or_default(),
+        _ => "new".parse().map(new).unwrap_or_default(),
     }
 }
 

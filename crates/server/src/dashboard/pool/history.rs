@@ -45,11 +45,12 @@ pub(super) async fn markup(
 
 fn row(decision: &Decision, times: &Times) -> Markup {
     let (health, label, details) = describe(decision);
+    let start = if let Event::Estimated { eta, .. } = &decision.event { Some(eta.p50) } else { None };
     html! {
         tr {
             td { (times.at(decision.at)) }
             th scope="row" { (state(health, label)) }
-            td.long { (details) }
+            td.long { (details) @if let Some(start) = start { (times.at(start)) } }
             td.long {
                 @if let Some((dag, run)) = &decision.run { (dag) "/" (run) }
                 @if let Some(ticket) = decision.ticket { br; code { (ticket) } }
@@ -82,7 +83,7 @@ fn describe(decision: &Decision) -> (Health, &'static str, String) {
         Event::Granted { parallel, turn, size, .. } => {
             (Ok, "granted", format!("PARALLEL({parallel}) granted: {}", why_started(*turn, *size)))
         }
-        Event::Estimated { eta, .. } => (Idle, "estimated", format!("Should start at {}", eta.p50)),
+        Event::Estimated { .. } => (Idle, "estimated", "Expected start: ".to_owned()),
         Event::Claimed { .. } => (Ok, "claimed", "The holder received its units".to_owned()),
         Event::Unclaimed { .. } => {
             (Warn, "unclaimed", "The holder disconnected before it received its units".to_owned())

@@ -115,7 +115,7 @@ fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Sheet
     let back = visit.state.path(&PoolPage::new(name, tab, Range::default()).path());
     let refusal = visit.refusal_of(Permission::Operate, &object(name)).or_else(|| {
         let how = record.ending.as_deref().unwrap_or_default();
-        record.ended_at.map(|at| format!("It ended at {at}: {how}."))
+        record.ended_at.map(|_| format!("It has already ended: {how}."))
     });
     let address = release_address(&visit.state, name, &ticket.id.to_string());
     Sheet {

@@ -22,9 +22,6 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{LastAudit, TicketRecord};
 use tidemill_store::{StoreError, Tx};
 
-/// The states of tickets that have units.
-const HELD: [TicketState; 3] = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
-
 #[derive(Debug)]
 pub(crate) struct PoolData {
     ledger: Ledger,
@@ -47,7 +44,7 @@ impl PoolData {
         let Some(ledger) = tx.pools().ledger(name).await? else { return Ok(None) };
         let (mut holders, mut starts) = (Vec::new(), BTreeMap::new());
         if page.tab == Tab::Holders {
-            holders = tx.pools().tickets(name, &HELD, ticket::SHOWN + 1).await?;
+            holders = tx.pools().tickets(name, &TicketState::HELD, ticket::SHOWN + 1).await?;
             starts.extend(tx.pools().starts(name, ticket::SHOWN + 1).await?.iter().filter_map(ticket::start));
         }
         let past = Past::read(tx, name, page.range, now).await?;

@@ -5,14 +5,16 @@ use super::field::{self, CHANGEABLE, inputs};
 use crate::api::QueryString;
 use crate::api::pool::{define, find, named, object, unknown};
 use crate::dashboard::form::{self, Fields, Pairs, RefusedForm};
-use crate::dashboard::part::{command, given, plain_panel, plural, unless_refused};
+use crate::dashboard::part::{command, plain_panel, plural, unless_refused};
 use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
 use crate::dashboard::{Frame, PageContext, PageSnapshot, Section};
+use crate::operate::checked;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use tidemill_api::pool::without_grants;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Reason;
 use tidemill_domain::duration;
@@ -146,15 +148,13 @@ fn consequences(pool: &PoolRecord, after: &Settings, never_granted: usize, now: 
     let (old, new) = (before.limit_at(now), after.limit_at(now));
     let mut lines: Vec<String> = CHANGEABLE.iter().filter_map(|field| field.effect(before, after)).collect();
     let limit = if old == new { format!("The limit stays {new}") } else { format!("Limit {old} → {new}") };
-    lines.push(match usage {
-        usage if usage >= new => {
-            format!("{limit}: {usage} in use; nothing is killed; no grants until in use < {new}.")
-        }
-        usage if new > old && pool.waiting > 0 && before.paused.is_none() => {
+    lines.push(match without_grants(usage, new) {
+        Some(text) => format!("{limit}: {text}."),
+        None if new > old && pool.waiting > 0 && before.paused.is_none() => {
             let requests = plural(pool.waiting, "waiting request", "waiting requests");
             format!("{limit}: {usage} in use; {requests} may start at once.")
         }
-        usage => format!("{limit}: {usage} in use; nothing is killed."),
+        None => format!("{limit}: {usage} in use; nothing is killed."),
     });
     if never_granted > 0 {
         let requests = plural(never_granted as u64, "waiting request needs", "waiting requests need");
@@ -171,7 +171,7 @@ pub(crate) async fn change(
 ) -> Result<Response, Problem> {
     form::check(&visit.principal, form::field(&fields, "form_token"))?;
     let name = named(&name)?;
-    let (reason, before) = (given(form::field(&fields, "reason")), form::field(&fields, "before"));
+    let (reason, before) = (checked(form::field(&fields, "reason"))?, form::field(&fields, "before"));
     let what = format!("form: change pool {name} {:?}", form::typed(&fields));
     let mut is_stale = false;
     let done = visit
@@ -184,7 +184,7 @@ pub(crate) async fn change(
                 }
                 apply(&fields, settings)
             };
-            define::apply(tx, &name, &visit.principal.actor(), reason, after).await
+            define::apply(tx, &name, &visit.principal.actor(), Some(reason), after).await
         })
         .await;
     if is_stale {
@@ -233,7 +233,7 @@ mod tests {
         let sentences = sentences(&pool(40, 32, 3), |after| after.max_units = 20);
         assert_eq!(
             sentences,
-            "Capacity 40 → 20 units. Limit 40 → 20: 32 in use; nothing is killed; no grants until in use < 20."
+            "Capacity 40 → 20 units. Limit 40 → 20: 32 in use; nothing is killed; no grants until fewer than 20 units are in use."
         );
     }
 

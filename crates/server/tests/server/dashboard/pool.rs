@@ -347,7 +347,7 @@ async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     assert_eq!(usage(&app).await, (16, 0), "8 came back, and the queue got 8 of the 12 that it wanted");
     let late = operator.submit("/pools", &release, "reason=once+more&key=c").await;
     assert_eq!(late.status, StatusCode::CONFLICT);
-    assert!(operator.get(&release).await.text.contains("It ended at"));
+    assert!(operator.get(&release).await.text.contains("It has already ended: "));
     assert_eq!(audited(&app).await[0], ("pool.release".into(), "host is gone".into()));
     let elsewhere = release.replace("/pools/ADW/", "/pools/OTHER/");
     assert_eq!(operator.get(&elsewhere).await.status, StatusCode::NOT_FOUND);

@@ -61,7 +61,12 @@ async fn a_pool_is_made_changed_and_removed() {
     let none = json!({ "count": 0, "median_error_seconds": null, "p90_held_percent": null });
     assert_eq!((&shown["estimates"], &shown["audit"]), (&none, &Value::Null));
     let log = app.ask(Method::GET, "/api/v1/audit?action=pool.set", &[], "").await.json();
-    assert_eq!(log["items"][0]["reason"], "smaller host");
+    let entry = &log["items"][0];
+    assert_eq!(entry["reason"], "smaller host");
+    assert_eq!(
+        (&entry["from"], &entry["to"]),
+        (&json!("external_id 4, max_units 1000"), &json!("external_id none, max_units 500"))
+    );
 
     assert_eq!(app.ask(Method::GET, "/api/v1/pools", &[], "").await.json()["items"][0]["name"], "ADW");
     assert_eq!(app.ask(Method::DELETE, "/api/v1/pools/ADW", &[], "").await.status, StatusCode::OK);

@@ -4,15 +4,17 @@ use super::{acquire, adw, ann, ask, create, give_back, pass, release};
 use crate::{Bench, plan};
 use std::num::NonZeroU32;
 use std::time::Duration;
-use tidemill_domain::audit::Actor;
+use tidemill_domain::audit::{Actor, AuditRecord};
 use tidemill_domain::pool::Settings;
 use tidemill_domain::pool::command::{Acquire, Answer, Part};
-use tidemill_domain::pool::settings::Pause;
+use tidemill_domain::pool::settings::{Capacity, Pause};
+use tidemill_store::audit::AuditFilter;
 use tidemill_store::pool::{PoolCache, PoolEventSummary};
 
 crate::on_both![
     a_downgrade_is_told_however_many_ordinary_records_follow,
     a_change_of_a_pool_says_what_changed_and_who_did_it,
+    each_change_has_one_audit_entry_with_the_values_before_and_after,
     older_records_are_told_as_far_as_their_kind_says_enough,
 ];
 
@@ -98,6 +100,48 @@ async fn a_change_of_a_pool_says_what_changed_and_who_did_it(bench: Bench) {
     let summaries: Vec<_> = decisions.iter().map(|decision| decision.summary.as_deref().unwrap()).collect();
     assert_eq!(summaries, told);
     assert_eq!(tx.pools().verify(&adw()).await.unwrap().unwrap().differences, []);
+}
+
+async fn each_change_has_one_audit_entry_with_the_values_before_and_after(bench: Bench) {
+    let settings = create(&bench, 100).await;
+    let windows = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 60 }];
+    let zone = "Asia/Seoul".parse().unwrap();
+    let claim_for = Duration::from_secs(300);
+    let changed = Settings { capacity: windows, zone, claim_for, max_units: 80, ..settings.clone() };
+    let pause = Pause { by: "ann".into(), reason: "patch day".into(), at: bench.now() };
+    let paused = Settings { paused: Some(pause), ..changed.clone() };
+    let mut tx = bench.begin().await;
+    for (settings, reason) in [(&changed, "a new host"), (&changed, "the same"), (&paused, "patch day")] {
+        tx.pools().set(settings, &ann(), Some(reason)).await.unwrap();
+    }
+    tx.pools().set(&changed, &ann(), None).await.unwrap();
+
+    let filter = AuditFilter { object: Some("pool/ADW".into()), ..AuditFilter::default() };
+    let entries = tx.audit().entries(&filter, 10).await.unwrap();
+
+    let told: Vec<[&str; 4]> = entries
+        .iter()
+        .map(|AuditRecord { entry, .. }| {
+            assert_eq!(entry.actor.name, "ann");
+            let [from, to, reason] =
+                [&entry.from, &entry.to, &entry.reason].map(|text| text.as_deref().unwrap_or(""));
+            [entry.action.as_str(), from, to, reason]
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ["pool.resume", "paused", "open", ""],
+            ["pool.pause", "open", "paused", "patch day"],
+            [
+                "pool.set",
+                "max_units 100, capacity none, zone UTC, claim_for 2m",
+                "max_units 80, capacity 22:00-06:00=60, zone Asia/Seoul, claim_for 5m",
+                "a new host",
+            ],
+            ["pool.create", "", "", ""],
+        ]
+    );
 }
 
 async fn older_records_are_told_as_far_as_their_kind_says_enough(bench: Bench) {

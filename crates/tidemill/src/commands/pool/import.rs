@@ -165,8 +165,7 @@ pub(super) async fn export(export: &Export, context: &Context) -> Result<Exit> {
         let fix = "add --table registry, or leave out --running";
         return Err(Failure::new(Code::Usage, "--running applies only to the registry", fix));
     }
-    let states: &[State] =
-        if export.running { &[State::Granted, State::Running, State::Suspect] } else { &State::ALL };
+    let states: &[State] = if export.running { &State::HELD } else { &State::ALL };
     let mut tx = context.read().await?;
     let items = match export.table {
         Table::Limits => {

@@ -42,8 +42,7 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
 pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
-    let states = [State::Granted, State::Running, State::Suspect];
-    let leases = tx.pools().tickets(&name, &states, of.limit + 1).await?;
+    let leases = tx.pools().tickets(&name, &State::HELD, of.limit + 1).await?;
     let columns = "id holder_name state class? units parallel? asked? table? granted_at expires_at?";
     context.print_page::<PoolLease, _>("tidemill.pool_lease/v1", "No leases.", &leases, columns, of.limit, "")
 }

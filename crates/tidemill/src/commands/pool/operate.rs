@@ -5,14 +5,13 @@ use crate::commands::job::reason;
 use crate::commands::prelude::*;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use tidemill_api::View;
-use tidemill_api::pool::{Pool, PoolRefusal, put};
+use tidemill_api::pool::{PoolRefusal, put, without_grants};
 use tidemill_domain::duration;
 use tidemill_domain::pool::breaker::Phase;
+use tidemill_domain::pool::event_summary::{Change, changes};
 use tidemill_domain::pool::settings::{Capacity, Pause};
 use tidemill_domain::pool::{BreakerChange, End, Policy, PoolName, Settings, TicketId, WeightModel};
 use tidemill_domain::schedule::Zone;
-use tidemill_domain::time::Timestamp;
 use tidemill_domain::words::plural;
 use tidemill_store::Tx;
 use tidemill_store::pool::PoolRecord;
@@ -128,46 +127,46 @@ pub(crate) struct Changes {
     /// External id of the pool: src_db_id in the EMR Batch Agent API
     #[arg(long, value_name = "NUMBER")]
     id: Option<i64>,
-    /// Percentage of the capacity that may be in use
+    /// Percentage of the capacity that may be in use, 1 to 100 [new pools: pools.default_threshold_percent]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     threshold: Option<u8>,
-    /// Units granted to a request that does not say how many it needs
+    /// Units granted to a request that does not say how many it needs [new pools: pools.default_units]
     #[arg(long, value_name = "UNITS")]
     default: Option<NonZeroU32>,
-    /// Minimum number of units after a downgrade
+    /// Minimum number of units after a downgrade [new pools: pools.min_units]
     #[arg(long, value_name = "UNITS")]
     min: Option<NonZeroU32>,
-    /// Decision policy: adaptive, halving or fifo
+    /// Decision policy: adaptive, halving or fifo [new pools: adaptive]
     #[arg(long)]
     policy: Option<Policy>,
-    /// What counts as a unit: hint_units, sessions, px or processes
+    /// What counts as a unit: hint_units, sessions, px or processes [new pools: hint_units]
     #[arg(long, value_name = "MODEL")]
     weight: Option<WeightModel>,
-    /// Whether the database follows hints; if not, grants limit the number of sessions
-    #[arg(long, value_name = "TRUTH")]
+    /// Whether the database follows hints; if not, grants limit the number of sessions [new pools: true]
+    #[arg(long, value_name = "TRUE|FALSE")]
     hint_effective: Option<bool>,
-    /// Degree of a PARALLEL hint without a number
+    /// Degree of a PARALLEL hint without a number [new pools: 16]
     #[arg(long, value_name = "DEGREE")]
     default_degree: Option<NonZeroU32>,
-    /// Sets of parallel servers that a session may use: 1 to 4
+    /// Sets of parallel servers that a session may use: 1 to 4 [new pools: 2]
     #[arg(long, value_name = "COUNT")]
     server_sets: Option<u8>,
-    /// Type of the database, such as oracle
+    /// Type of the database [new pools: oracle]
     #[arg(long, value_name = "TYPE")]
     db_type: Option<String>,
     /// A different capacity at a time of day, such as "22:00-06:00=2000" or "SAT,SUN 00:00-24:00=2000"; may be repeated
     #[arg(long, value_name = "WINDOW=UNITS", value_parser = capacity)]
     capacity: Vec<Capacity>,
-    /// Time zone of the capacity windows, such as Asia/Seoul
+    /// Time zone of the capacity windows, such as Asia/Seoul [new pools: UTC]
     #[arg(long)]
     zone: Option<Zone>,
-    /// Maximum time that units are held, such as 24h
+    /// Maximum time that units are held, such as 12h [new pools: 1d]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     max_hold: Option<Duration>,
-    /// Heartbeat timeout
+    /// Heartbeat timeout [new pools: 15m]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     lease: Option<Duration>,
-    /// Time within which a holder must claim granted units
+    /// Time within which a holder must claim granted units [new pools: 2m]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     claim: Option<Duration>,
 }
@@ -234,44 +233,24 @@ pub(super) async fn set(set: Set, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let name = find(&mut tx, &set.pool).await?.settings.name;
     let before = tx.pools().lock(&name).await?.ok_or_else(|| PoolRefusal::not_found(&set.pool))?;
-    let mut after = before.clone();
-    let settings = &mut after.settings;
-    settings.max_units = set.max.unwrap_or(settings.max_units);
+    let mut settings = before.settings.clone();
+    put(&mut settings.max_units, set.max);
     if set.no_capacity {
         settings.capacity.clear();
     }
-    set.changes.apply(settings);
+    set.changes.apply(&mut settings);
     settings.check().map_err(PoolRefusal::from)?;
-    PoolRefusal::check(tx.pools().set(settings, &context.actor(), set.reason.as_deref()).await?, &name)?;
+    PoolRefusal::check(tx.pools().set(&settings, &context.actor(), set.reason.as_deref()).await?, &name)?;
     let now = tx.now().await?;
     tx.commit().await?;
-    changed(&before, &after, now).print(context.output())?;
-    if let Some(text) = below_usage(&before, &after.settings, now) {
-        context.note(&text);
+    let mut listing = Listing::new("tidemill.pool_change/v1", &["setting", "from", "to"], "Nothing changed.");
+    for Change { name, from, to } in changes(&before.settings, &settings) {
+        listing.push(vec![json!(name), from, to]);
+    }
+    listing.print(context.output())?;
+    let (old, new) = (before.settings.limit_at(now), settings.limit_at(now));
+    if let Some(text) = without_grants(before.usage, new).filter(|_| new < old) {
+        context.note(&format!("{old} -> {new}: {text}"));
     }
     Ok(Exit::Ok)
-}
-
-/// Fields of a pool that follow from its settings.
-const DERIVED: [&str; 5] = ["state", "limit", "available", "over_by", "breaker"];
-
-fn changed(before: &PoolRecord, after: &PoolRecord, now: Timestamp) -> Listing {
-    let [before, after] = [before, after].map(|record| json!(Pool::from((record, now))));
-    let mut listing = Listing::new("tidemill.pool_change/v1", &["setting", "from", "to"], "Nothing changed.");
-    for setting in Pool::FIELDS.iter().filter(|field| !DERIVED.contains(*field)) {
-        let (from, to) = (&before[*setting], &after[*setting]);
-        if from != to {
-            listing.push(vec![json!(setting), from.clone(), to.clone()]);
-        }
-    }
-    listing
-}
-
-/// A note for a limit below the units in use.
-fn below_usage(before: &PoolRecord, after: &Settings, now: Timestamp) -> Option<String> {
-    let (old, new) = (before.settings.limit_at(now), after.limit_at(now));
-    let usage = before.usage;
-    (new < old && usage > new).then(|| {
-        format!("{old} -> {new}: {usage} in use; nothing is killed; no grants until in use is at most {new}")
-    })
 }

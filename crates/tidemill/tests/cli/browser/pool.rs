@@ -241,7 +241,7 @@ fn a_pool_can_be_used_without_javascript() {
     page.click("#tab [name=policy][value=fifo]").unwrap();
     page.click("#tab form button").unwrap();
     page.wait_until(SOON, |page| {
-        Ok(page.text("main")?.contains("nothing is killed; no grants until in use < 19"))
+        Ok(page.text("main")?.contains("nothing is killed; no grants until fewer than 19 units are in use"))
     })
     .unwrap();
     assert!(page.text("main").unwrap().contains("Minimum 2 → 4 units"));

@@ -2,12 +2,13 @@
 
 use super::super::{Browser, HOSTILE, between, has_button};
 use super::{audited, crowded, set, settings, usage, words};
-use crate::App;
+use crate::{App, Choices};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::audit::Role;
 use tidemill_domain::pool::{Policy, Settings, WeightModel};
+use tidemill_server::access::Authentication;
 
 /// A form with everything that can be typed.
 const NEW: &str = "name=ADW&external_id=4&max_units=40&threshold_percent=90&min_units=3&default_units=5\
@@ -151,7 +152,9 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     let command = "tidemill pool set ADW --max 10 --threshold 100 --min 4 --max-hold 12h --policy fifo";
     assert!(told.contains(command), "only what changes: {told}");
     assert!(
-        told.contains("Limit 19 → 10: 16 in use; nothing is killed; no grants until in use &lt; 10."),
+        told.contains(
+            "Limit 19 → 10: 16 in use; nothing is killed; no grants until fewer than 10 units are in use."
+        ),
         "{told}"
     );
     let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
@@ -181,11 +184,11 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     );
     assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
     let log = words(&operator.get("/settings/audit").await.text);
-    let from_to = [
-        "20 units at 95 %, minimum 2, default 1, held at most 1d, adaptive",
-        "minimum 3, default 5, held at most 12h",
-    ];
-    assert!(from_to.iter().all(|part| log.contains(part)), "{log}");
+    let from =
+        "max_units 20, threshold_percent 95, default_units 1, min_units 2, policy adaptive, max_hold 1d";
+    let to =
+        "max_units 10, threshold_percent 100, default_units 5, min_units 3, policy halving, max_hold 12h";
+    assert!(log.contains(&format!("{from} → {to}")), "{log}");
     let after = settings_of(&app, "ADW").await;
     assert_eq!((after.min_units.get(), after.default_units.get()), (3, 5));
     assert_eq!(after.max_hold, Duration::from_secs(12 * 3600));
@@ -197,4 +200,46 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     assert_eq!(fault(&bad.text), ("threshold_percent", "0 is not from 1 to 100."));
     assert!(bad.text.contains("value=\"11\"") && has_button(&bad.text, "Change…"), "{}", bad.text);
     assert_eq!(operator.get("/pools/NONE").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_change_needs_a_reason_that_the_audit_log_can_keep() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let question = operator.get("/pools/ADW/change?max_units=10").await.text;
+    let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
+    let order = async |reason: &str| {
+        let form = format!("max_units=10&before={before}&reason={reason}");
+        operator.submit("/pools", "/pools/ADW/change", &form).await
+    };
+
+    for (reason, why) in [("", "eason is empty"), ("+", "eason is empty"), (&*"x".repeat(1_001), "too long")]
+    {
+        let refused = order(reason).await;
+        assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains(why), "{refused:?}");
+    }
+    assert_eq!(settings_of(&app, "ADW").await.max_units, 20);
+    assert_eq!(order("+smaller+host+").await.status, StatusCode::SEE_OTHER);
+    assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
+}
+
+#[tokio::test]
+async fn a_new_pool_has_the_defaults_of_the_configuration_by_form_and_by_api() {
+    let configuration = vec![
+        ("pools.default_threshold_percent", "80"),
+        ("pools.default_units", "3"),
+        ("pools.min_units", "4"),
+    ];
+    let choices = Choices { configuration, ..Choices::default() };
+    let app = App::choosing(Authentication::None, "", choices).await;
+
+    let page = app.ask(Method::GET, "/pools", &[], "").await.text;
+    let made = app.ask(Method::POST, "/api/v1/pools", &[], r#"{"name":"ADW","max_units":40}"#).await;
+
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    for (field, value) in [("threshold_percent", 80), ("default_units", 3), ("min_units", 4)] {
+        assert_eq!(made.json()[field], value, "{made:?}");
+        assert!(input(&page, field).contains(&format!("value=\"{value}\"")), "{}", input(&page, field));
+    }
 }
