@@ -84,7 +84,7 @@ async fn a_pool_is_made_changed_paused_and_removed(database: Scratch) {
     assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["limit"]), (&json!("etl"), &json!(40)));
     let windows = ["--capacity", "22:00-06:00=80", "--zone", "Asia/Seoul", "--policy", "fifo"];
     let changed = stage.run(&[&["pool", "set", "4", "--default", "8", "-o", "csv"][..], &windows].concat());
-    let expected = "setting,from,to\npolicy,halving,fifo\ndefault_units,1,8\ncapacity,[],\"[{\"\"window\"\":\"\"22:00-06:00\"\",\"\"max_units\"\":80}]\"\nzone,UTC,Asia/Seoul\n";
+    let expected = "setting,from,to\ndefault_units,1,8\npolicy,halving,fifo\ncapacity,[],\"[{\"\"window\"\":\"\"22:00-06:00\"\",\"\"max_units\"\":80}]\"\nzone,UTC,Asia/Seoul\n";
     assert_eq!(changed.succeeds().stdout, expected);
     assert!(
         stage.run(&["pool", "set", "etl", "--default", "8"]).succeeds().stdout.contains("Nothing changed.")
