@@ -11,7 +11,7 @@ use tidemill_domain::hint::Warning;
 use tidemill_domain::pool::breaker::{Breaker, Phase};
 use tidemill_domain::pool::command::{Admitted, Released, Waits};
 use tidemill_domain::pool::demand::{Demand, LaterDemand};
-use tidemill_domain::pool::estimate::{Estimate, Score};
+use tidemill_domain::pool::estimate::{Accuracy, Estimate};
 use tidemill_domain::pool::pass::queue_positions;
 use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Holder, Ledger, PoolName, Reason, Ticket};
@@ -84,7 +84,7 @@ shapes! {
     }
 
     /// How good the estimates of waits were, by the last 500 starts after a wait.
-    pub struct PoolEstimates from score: &Score {
+    pub struct PoolEstimates from score: &Accuracy {
         /// Number of starts. With fewer than 20, the other numbers are null.
         count: usize = score.count,
         /// Half of the starts were at most this far from `eta_p50`.

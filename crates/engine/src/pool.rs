@@ -26,3 +26,6 @@ pub(crate) use pools::PoolsOnDemand;
 pub use pools::{AcquirePart, AcquireRequest, PoolError, PoolOptions, Pools};
 pub use probe::{Probe, ProbeError};
 pub use program::ProgramError;
+
+/// How often a server asks for the lease of a task that one server does.
+const LEASE_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);

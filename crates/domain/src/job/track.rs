@@ -1,6 +1,7 @@
 //! Statistics of a job's recent runs.
 
 use super::{BatchStatus, ExecutionContext};
+use crate::pool::run_times::quantile;
 use std::time::Duration;
 
 /// Stopped runs are not counted.
@@ -33,7 +34,7 @@ impl Outcomes {
 pub fn median(lengths: impl IntoIterator<Item = Duration>) -> Option<Duration> {
     let mut lengths: Vec<Duration> = lengths.into_iter().collect();
     lengths.sort_unstable();
-    lengths.get(lengths.len().saturating_sub(1) / 2).copied()
+    quantile(&lengths, 50)
 }
 
 /// Suffix of a reader's item count in the step's context.

@@ -100,6 +100,15 @@ pub struct Acquire {
     pub call: Option<Call>,
 }
 
+impl Acquire {
+    /// With the usual class, without heartbeats, for a caller that does not wait for the answer.
+    pub fn new(request: TicketId, holder: Holder, parts: Vec<Part>) -> Self {
+        let (class, table, stays) = (Class::default(), String::new(), Duration::ZERO);
+        let (hint, lease_for, deadline, call) = (None, None, None, None);
+        Self { request, parts, holder, class, table, hint, lease_for, deadline, stays, call }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
     pub pool: PoolName,

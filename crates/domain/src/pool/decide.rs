@@ -202,12 +202,8 @@ pub fn downgrade_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<It
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::{id, some};
     use proptest::prelude::*;
-    use uuid::Uuid;
-
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
 
     #[test]
     fn the_first_name_of_halving_is_still_read_and_stored() {
@@ -219,9 +215,8 @@ mod tests {
         assert_eq!(serde_json::to_string(&Policy::Halving).unwrap(), "\"document\"");
     }
 
-    fn claimant(id: u128, asked: u32, least: u32) -> Claimant {
-        let ticket = TicketId::new(Uuid::from_u128(id));
-        let (asked, least) = (some(asked), some(least));
+    fn claimant(number: u128, asked: u32, least: u32) -> Claimant {
+        let (ticket, asked, least) = (id(number), some(asked), some(least));
         Claimant { ticket, asked, least, weight: Weight::PLAIN, has: 0, overtaken: 0, estimated_start: None }
     }
 
@@ -334,7 +329,6 @@ mod tests {
     }
 
     fn steps(asked: u32, least: u32) -> Vec<u32> {
-        let some = |number| NonZeroU32::new(number).unwrap();
         downgrade_steps(some(asked), some(least)).map(NonZeroU32::get).collect()
     }
 

@@ -2,6 +2,7 @@
 
 use super::decide::{Claimant, Forecast, Policy, adaptive_steps, downgrade_steps};
 use super::ledger::Ledger;
+use super::run_times::quantile;
 use super::ticket::{Eta, Ticket, TicketId};
 use crate::duration;
 use crate::time::Timestamp;
@@ -17,8 +18,10 @@ const OVERDUE: Duration = Duration::from_secs(30);
 /// Most simulated releases: beyond them it is a guess anyway.
 const HORIZON: usize = 20_000;
 
-/// A request without a deadline should end after twice its usual time and this much more.
-const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(15 * 60);
+/// How long a request without a deadline may take from its arrival to its end: twice its usual time, and 15 minutes.
+pub fn allowed_time(usual: Duration) -> Duration {
+    usual.saturating_mul(2).saturating_add(Duration::from_secs(15 * 60))
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Estimate {
@@ -69,9 +72,8 @@ impl Forecast for Outlook<'_> {
 
     fn deadline(&self, ticket: TicketId) -> Timestamp {
         let Some(ticket) = self.ledger.ticket(ticket) else { return self.now };
-        let usual =
-            || self.expected(ticket, ticket.asked, 80).saturating_mul(2).saturating_add(DEADLINE_ALLOWANCE);
-        ticket.deadline.unwrap_or_else(|| ticket.enqueued_at.plus(usual()))
+        let allowed = || allowed_time(self.expected(ticket, ticket.asked, 80));
+        ticket.deadline.unwrap_or_else(|| ticket.enqueued_at.plus(allowed()))
     }
 
     fn releases(&self) -> Vec<(Timestamp, u64)> {
@@ -153,7 +155,7 @@ pub(super) fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> D
 
 /// How good estimates were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Score {
+pub struct Accuracy {
     /// Starts after a wait with an estimate. Fewer than [`SCORED_LEAST`] say nothing.
     pub count: usize,
     /// Half of the starts were at most this far from the estimate.
@@ -162,13 +164,13 @@ pub struct Score {
     pub p90_held_percent: u8,
 }
 
-impl Score {
+impl Accuracy {
     pub const fn is_enough(&self) -> bool {
         self.count >= SCORED_LEAST
     }
 }
 
-impl fmt::Display for Score {
+impl fmt::Display for Accuracy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, median_error, p90_held_percent } = self;
         if !self.is_enough() {
@@ -186,16 +188,15 @@ impl fmt::Display for Score {
 pub const SCORED_LEAST: usize = 20;
 
 /// Compares estimates with when the requests started.
-pub fn score(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Score {
+pub fn accuracy(started: impl IntoIterator<Item = (Timestamp, Eta)>) -> Accuracy {
     let (mut errors, mut held) = (Vec::new(), 0);
     for (at, eta) in started {
         errors.push(at.since(eta.p50).max(eta.p50.since(at)));
         held += usize::from(at <= eta.p90);
     }
     errors.sort_unstable();
-    let count = errors.len();
-    let median_error = errors.get(count / 2).copied().unwrap_or_default();
-    Score { count, median_error, p90_held_percent: u8::try_from(held * 100 / count.max(1)).unwrap_or(100) }
+    let (count, median_error) = (errors.len(), quantile(&errors, 50).unwrap_or_default());
+    Accuracy { count, median_error, p90_held_percent: u8::try_from(held * 100 / count.max(1)).unwrap_or(100) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,12 +228,12 @@ pub fn wait_seconds(estimate: Option<Estimate>, waited: Duration, ticket: Ticket
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::at;
     use proptest::prelude::*;
     use uuid::Uuid;
 
     #[test]
     fn who_has_run_for_longer_than_expected_is_taken_to_need_a_quarter_more() {
-        let at = |seconds| Timestamp::EPOCH.plus(Duration::from_secs(seconds));
         let left = |elapsed| left_of(Duration::from_secs(100), at(0), at(elapsed)).as_secs();
 
         assert_eq!(left(0), 100);
@@ -244,20 +245,19 @@ mod tests {
 
     #[test]
     fn estimates_are_judged_by_what_happened_once_there_are_enough() {
-        let at = |seconds| Timestamp::EPOCH.plus(Duration::from_secs(seconds));
         // The starts are 0 to 19 or 20 seconds late, and the p90 is 17 seconds after the p50.
         let late = |count: u64| (0..count).map(|late| (at(100 + late), Eta { p50: at(100), p90: at(117) }));
 
-        assert!(!score(late(0)).is_enough() && !score(late(19)).is_enough());
-        assert_eq!(score(late(19)).to_string(), "too few waits yet to judge the estimates (19 of 20)");
-        let expected = Score { count: 20, median_error: Duration::from_secs(10), p90_held_percent: 90 };
-        assert_eq!(score(late(20)), expected);
-        let told = "half of the starts within 10s, 90 % before the p90, of the last 20";
-        assert_eq!(score(late(20)).to_string(), told);
+        assert!(!accuracy(late(0)).is_enough() && !accuracy(late(19)).is_enough());
+        assert_eq!(accuracy(late(19)).to_string(), "too few waits yet to judge the estimates (19 of 20)");
+        let expected = Accuracy { count: 20, median_error: Duration::from_secs(9), p90_held_percent: 90 };
+        assert_eq!(accuracy(late(20)), expected);
+        let told = "half of the starts within 9s, 90 % before the p90, of the last 20";
+        assert_eq!(accuracy(late(20)).to_string(), told);
         let early = (0..20).map(|early| (at(100 - early), Eta { p50: at(100), p90: at(117) }));
         assert_eq!(
-            score(early),
-            Score { p90_held_percent: 100, ..expected },
+            accuracy(early),
+            Accuracy { p90_held_percent: 100, ..expected },
             "an early start is an error too"
         );
     }

@@ -125,50 +125,22 @@ pub fn peak(pool: &str, units: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Epoch;
     use crate::pool::decide::{Policy, Size, Turn};
     use crate::pool::settings::{Capacity, Pause};
-    use crate::pool::{Class, Holder, State, TicketId, Weight};
-    use std::num::NonZeroU32;
+    use crate::pool::tests::{at, id, some};
+    use crate::pool::{Holder, State};
     use std::time::Duration;
-    use uuid::Uuid;
 
     fn ticket(dag: &str, asked: u32) -> Ticket {
-        let id = TicketId::new(Uuid::from_u128(1));
-        Ticket {
-            id,
-            request: id,
-            with: Vec::new(),
-            holder: Holder::run(dag, "r").unwrap(),
-            state: State::Granted,
-            class: Class::Normal,
-            weight: Weight::PLAIN,
-            asked: NonZeroU32::new(asked).unwrap(),
-            least: NonZeroU32::MIN,
-            granted: None,
-            upgrade: None,
-            epoch: Epoch::ZERO,
-            enqueued_at: Timestamp::EPOCH,
-            granted_at: None,
-            claimed_at: None,
-            doubted_at: None,
-            deadline: None,
-            eta: None,
-            overtaken: 0,
-            ask_by: Timestamp::EPOCH,
-            lease_for: None,
-            table: "T".to_owned(),
-            hint: None,
-            call: None,
-        }
+        let holder = Holder::run(dag, "r").unwrap();
+        Ticket { state: State::Granted, ..Ticket::new(id(1), holder, some(asked), Timestamp::EPOCH) }
     }
 
     fn of_grant(ticket: &Ticket, parallel: u32, after: u64) -> Option<String> {
-        let at = Timestamp::EPOCH.plus(Duration::from_secs(after));
-        let parallel = NonZeroU32::new(parallel).unwrap();
+        let (ticket_id, parallel, ask_by) = (ticket.id, some(parallel), at(after));
         let event =
-            Event::Granted { ticket: ticket.id, parallel, ask_by: at, turn: Turn::First, size: Size::Full };
-        story(at, &event, None, Some(ticket))
+            Event::Granted { ticket: ticket_id, parallel, ask_by, turn: Turn::First, size: Size::Full };
+        story(at(after), &event, None, Some(ticket))
     }
 
     #[test]
@@ -244,7 +216,7 @@ mod tests {
         assert_eq!(told(&|s| s.external_id = Some(4)), "ADW changed by ann: external_id none → 4");
         assert_eq!(
             told(&|s| {
-                s.min_units = NonZeroU32::new(4).unwrap();
+                s.min_units = some(4);
                 s.threshold_percent = 80;
                 s.capacity = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 60 }];
             }),

@@ -61,14 +61,11 @@ pub fn due(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::at;
     use proptest::prelude::*;
 
     const BAND: Thresholds =
         Thresholds { scale_up_at: 80, scale_down_at: 20, hold: Duration::from_secs(600) };
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::EPOCH.plus(Duration::from_secs(seconds))
-    }
 
     fn run(direction: Direction, units: u64, succeeded: bool) -> DemandRun {
         DemandRun { direction, units, at: at(0), succeeded }

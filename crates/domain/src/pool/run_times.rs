@@ -18,7 +18,7 @@ const FEW_RUNS: usize = 3;
 const START_UP_SECONDS: f64 = 90.0;
 
 /// The share of the rest that runs in parallel, if history does not tell.
-const PARALLEL_SHARE: f64 = 0.9;
+pub const PARALLEL_SHARE: f64 = 0.9;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunKind {
@@ -84,7 +84,7 @@ impl Runs {
 }
 
 /// The nearest rank; none of an empty list.
-pub(super) fn quantile<T: Copy>(sorted: &[T], percent: u8) -> Option<T> {
+pub fn quantile<T: Copy>(sorted: &[T], percent: u8) -> Option<T> {
     let index = (sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
     sorted.get(index).or(sorted.last()).copied()
 }
@@ -112,7 +112,7 @@ impl RunTimes {
         *latest = class;
         runs.add(seconds);
         if work.kinds.len() > 1 {
-            work.share = parallel_share(work);
+            work.share = fitted_share(work);
         }
     }
 
@@ -126,6 +126,12 @@ impl RunTimes {
     /// A quantile of the pool's last run times, of any kind.
     pub fn of_pool(&self, percent: u8) -> Option<Duration> {
         self.all.quantile(percent)
+    }
+
+    /// The share of a work that runs in parallel.
+    pub fn parallel_share(&self, dag_id: &str, table: &str) -> f64 {
+        let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
+        work.map_or(PARALLEL_SHARE, |work| work.share)
     }
 
     /// So many percent of such runs take at most this long. Without any history of this kind it follows from the same
@@ -164,13 +170,13 @@ fn amdahl(parallel: NonZeroU32, share: f64) -> f64 {
 }
 
 /// The time with `to`, if it is `seconds` with `from`.
-fn scaled(seconds: f64, from: NonZeroU32, to: NonZeroU32, share: f64) -> f64 {
+pub fn scaled(seconds: f64, from: NonZeroU32, to: NonZeroU32, share: f64) -> f64 {
     let start_up = START_UP_SECONDS.min(seconds / 2.0);
     start_up + (seconds - start_up) * amdahl(to, share) / amdahl(from, share)
 }
 
 /// The share of the work that runs in parallel, in the best fit of the medians; two parallelisms are needed for one.
-fn parallel_share(work: &Work) -> f64 {
+fn fitted_share(work: &Work) -> f64 {
     let medians: Vec<(NonZeroU32, f64)> = work
         .kinds
         .iter()
@@ -194,11 +200,8 @@ fn parallel_share(work: &Work) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::some;
     use proptest::prelude::*;
-
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
 
     fn kind(dag_id: &str, table: &str, parallel: u32) -> RunKind {
         RunKind { dag_id: dag_id.to_owned(), table: table.to_owned(), parallel: some(parallel) }

@@ -1,7 +1,7 @@
 //! Simulates nights of batches: drives the real decisions of pools with a simulated clock.
 //!
-//! Reading order: [`model`], [`file`] and [`past`] (where a workload comes from), [`night`] (what happens to it), `watch`
-//! (what must not happen), [`score`] and [`bound`] (how good it was), [`advice`] (what would be better).
+//! Reading order: [`model`], [`file`] and [`past`] (where a workload comes from), [`night`] (what happens to it), [`score`]
+//! and [`bound`] (how good it was), [`advice`] (what would be better).
 
 pub mod advice;
 pub mod bound;
@@ -11,9 +11,8 @@ pub mod night;
 pub mod past;
 pub mod random;
 pub mod score;
-mod watch;
 
-use super::run_times::{RunKind, RunTimes};
+use super::run_times::{RunTimes, scaled};
 use super::weight::Shape;
 use super::{Class, Holder, PoolName, Settings};
 use crate::time::Timestamp;
@@ -25,12 +24,6 @@ pub use score::Score;
 
 /// Midnight of a simulated night.
 pub const MIDNIGHT: Timestamp = Timestamp::from_micros(1_706_140_800_000_000);
-
-/// Start-up in seconds, which is not parallel.
-const START_UP: f64 = 90.0;
-
-/// The share of the work that is parallel, where nothing better is known.
-pub const USUAL_SHARE: f64 = 0.9;
 
 /// Pools, and the batches that request their units.
 #[derive(Clone, Debug)]
@@ -85,18 +78,6 @@ pub struct Batch {
     pub target: Duration,
 }
 
-impl Batch {
-    pub fn kind(&self) -> RunKind {
-        let (dag_id, table) = (self.holder.dag_id().to_owned(), self.table.clone());
-        RunKind { dag_id, table, parallel: self.asked }
-    }
-}
-
-/// The longest time from arrival to end that keeps the SLA: twice the usual run, and a quarter of an hour.
-pub fn sla_target(usual_run: Duration) -> Duration {
-    usual_run * 2 + Duration::from_secs(900)
-}
-
 /// How long a batch runs: a start-up, then work of which a share is parallel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunLength {
@@ -108,10 +89,7 @@ pub struct RunLength {
 
 impl RunLength {
     pub fn with(self, parallel: NonZeroU32) -> Duration {
-        let start_up = START_UP.min(self.seconds * 0.5);
-        let effort = |parallel: NonZeroU32| (1.0 - self.share) + self.share / f64::from(parallel.get());
-        let work = (self.seconds - start_up) / effort(self.parallel);
-        seconds(start_up + work * effort(parallel))
+        seconds(scaled(self.seconds, self.parallel, parallel, self.share))
     }
 }
 

@@ -7,7 +7,35 @@ mod command;
 mod seats;
 mod world;
 
+use super::{Holder, Record, Ticket, TicketId};
+use crate::time::Timestamp;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use uuid::Uuid;
 use world::World;
+
+pub(super) fn some(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+pub(super) fn id(number: u128) -> TicketId {
+    TicketId::new(Uuid::from_u128(number))
+}
+
+/// Seconds after 1970.
+pub(super) fn at(seconds: u64) -> Timestamp {
+    Timestamp::EPOCH.plus(Duration::from_secs(seconds))
+}
+
+/// Of a run of the same number.
+pub(super) fn ticket(number: u128, asked: u32, enqueued_at: Timestamp) -> Ticket {
+    let holder = Holder::run("dag", &number.to_string()).unwrap();
+    Ticket::new(id(number), holder, some(asked), enqueued_at)
+}
+
+pub(super) fn record(at: Timestamp, event: super::Event) -> Record {
+    Record { version: 1, seq: 0, at, holder: None, event, summary: None }
+}
 
 /// Commands in all worlds together.
 const COMMANDS: u64 = 1_000_000;

@@ -81,6 +81,36 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// A new request for units of one pool, all or none of them.
+    pub fn new(id: TicketId, holder: Holder, asked: NonZeroU32, enqueued_at: Timestamp) -> Self {
+        Self {
+            id,
+            request: id,
+            with: Vec::new(),
+            holder,
+            state: State::Waiting,
+            class: Class::default(),
+            weight: Weight::PLAIN,
+            asked,
+            least: asked,
+            granted: None,
+            upgrade: None,
+            epoch: Epoch::ZERO,
+            enqueued_at,
+            granted_at: None,
+            claimed_at: None,
+            doubted_at: None,
+            deadline: None,
+            eta: None,
+            overtaken: 0,
+            ask_by: enqueued_at,
+            lease_for: None,
+            table: String::new(),
+            hint: None,
+            call: None,
+        }
+    }
+
     pub fn units(&self) -> u64 {
         self.granted.filter(|_| self.state.counts()).map_or(0, |granted| self.weight.units(granted))
     }

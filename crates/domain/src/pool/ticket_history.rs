@@ -73,41 +73,14 @@ pub(super) fn ended(end: &End) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Epoch;
-    use crate::pool::{Class, Holder, State, TicketId, Weight};
-    use std::num::NonZeroU32;
-    use uuid::Uuid;
+    use crate::pool::State;
+    use crate::pool::tests::{at, some, ticket};
 
     #[test]
     fn a_downgrade_after_a_wait_says_both() {
-        let some = |number| NonZeroU32::new(number).unwrap();
-        let id = TicketId::new(Uuid::nil());
-        let ticket = Ticket {
-            id,
-            request: id,
-            with: Vec::new(),
-            holder: Holder::run("d", "r").unwrap(),
-            state: State::Running,
-            class: Class::Normal,
-            weight: Weight::PLAIN,
-            asked: some(16),
-            least: some(2),
-            granted: Some(some(8)),
-            upgrade: None,
-            epoch: Epoch::ZERO,
-            enqueued_at: Timestamp::EPOCH,
-            granted_at: None,
-            claimed_at: None,
-            doubted_at: None,
-            deadline: None,
-            eta: None,
-            overtaken: 0,
-            ask_by: Timestamp::EPOCH,
-            lease_for: None,
-            table: String::new(),
-            hint: None,
-            call: None,
-        };
+        let granted = Some(some(8));
+        let ticket = Ticket { least: some(2), state: State::Running, granted, ..ticket(1, 16, at(0)) };
+        let id = ticket.id;
         let grant = |parallel, size| Event::Granted {
             ticket: id,
             parallel: some(parallel),
@@ -115,9 +88,7 @@ mod tests {
             turn: Turn::First,
             size,
         };
-        let told = |seconds, event: Event| {
-            line(Timestamp::EPOCH.plus(Duration::from_secs(seconds)), &event, &ticket).unwrap()
-        };
+        let told = |seconds, event: Event| line(at(seconds), &event, &ticket).unwrap();
 
         assert_eq!(told(0, Event::Enqueued { ticket: Box::new(ticket.clone()) }), "asked for 16, at least 2");
         assert_eq!(

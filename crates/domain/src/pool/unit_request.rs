@@ -77,15 +77,12 @@ impl UnitRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::some;
     use crate::pool::weight::WeightModel;
     use proptest::prelude::*;
 
     /// Its degree cannot be read.
     const UNREADABLE: &str = "/*+ PARALLEL(a b c d 8) */";
-
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
 
     fn settings() -> Settings {
         Settings { default_units: some(3), ..Settings::new("ADW".parse().unwrap(), 1_000) }

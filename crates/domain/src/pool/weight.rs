@@ -115,11 +115,8 @@ pub fn shape_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::tests::some;
     use proptest::prelude::*;
-
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
 
     #[test]
     fn the_documents_batch_weighs_what_the_research_says() {

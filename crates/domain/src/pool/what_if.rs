@@ -57,36 +57,15 @@ pub fn most_that_would_start(
 mod tests {
     use super::*;
     use crate::pool::command::{Acquire, Answer, Part};
-    use crate::pool::{Class, Holder, Policy, Settings};
+    use crate::pool::tests::{id, some};
+    use crate::pool::{Holder, Policy, Settings};
     use proptest::prelude::*;
-    use std::time::Duration;
-    use uuid::Uuid;
-
-    fn some(number: u32) -> NonZeroU32 {
-        NonZeroU32::new(number).unwrap()
-    }
 
     fn ask(ledgers: &mut BTreeMap<PoolName, Ledger>, run: u32, parallel: u32, least: u32) -> TicketId {
-        let ticket = TicketId::new(Uuid::from_u128(run.into()));
-        let part = Part {
-            pool: "p".parse().unwrap(),
-            ticket,
-            parallel: Some(some(parallel)),
-            sessions: None,
-            least: Some(some(least)),
-        };
-        let acquire = Acquire {
-            request: ticket,
-            parts: vec![part],
-            holder: Holder::run("d", &run.to_string()).unwrap(),
-            class: Class::Normal,
-            table: String::new(),
-            hint: None,
-            lease_for: None,
-            deadline: None,
-            stays: Duration::ZERO,
-            call: None,
-        };
+        let (ticket, pool) = (id(run.into()), "p".parse().unwrap());
+        let (parallel, least) = (Some(some(parallel)), Some(some(least)));
+        let part = Part { pool, ticket, parallel, sessions: None, least };
+        let acquire = Acquire::new(ticket, Holder::run("d", &run.to_string()).unwrap(), vec![part]);
         let command = [Command::Acquire(Box::new(acquire))];
         let outcome = pass(ledgers, Timestamp::EPOCH, Pace::default(), &command).unwrap();
         assert!(matches!(outcome.answers[..], [Answer::Admitted { .. } | Answer::Waits(_)]));

@@ -2,7 +2,7 @@
 //!
 //! Of several servers, the one that holds the lease `pool/keeper` does the work.
 
-use super::auditor;
+use super::{LEASE_PAUSE, auditor};
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
@@ -20,8 +20,6 @@ const BATCH: u32 = 1_000;
 
 /// Pause between two transactions, for others.
 const BREATH: Duration = Duration::from_millis(20);
-
-const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tidied {

@@ -3,8 +3,8 @@
 //! Of several servers, the one that holds the lease runs it. A run is stored before the program starts, so that neither a
 //! crash nor another server repeats it within its hold time.
 
-use super::Pools;
 use super::program::{self, ProgramError};
+use super::{LEASE_PAUSE, Pools};
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, metrics, until_lost};
 use std::time::Duration;
 use tidemill_domain::duration;
@@ -15,8 +15,6 @@ use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::demand::Demand;
 use tidemill_domain::pool::on_demand::{DemandRun, Direction, Thresholds, due};
 use tidemill_domain::words::plural;
-
-const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OnDemand {

@@ -6,7 +6,7 @@
 //! writes the error as `refused`, which opens the circuit breaker of the pool.
 
 use super::program::{self, ProgramError};
-use super::{PoolError, Pools};
+use super::{LEASE_PAUSE, PoolError, Pools};
 use crate::{Leader, Process, Service};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -15,8 +15,6 @@ use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::refusal::reason;
 use tidemill_domain::pool::{BreakerChange, PoolName, State, command};
 use tidemill_store::pool::TicketRecord;
-
-const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
 const SUSPECTS_MOST: u32 = 10_000;
 

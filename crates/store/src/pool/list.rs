@@ -41,6 +41,14 @@ stored! {
 }
 
 impl PoolRecord {
+    /// A pool that nobody uses yet.
+    #[cfg(feature = "scratch")]
+    pub fn unused(settings: Settings) -> Self {
+        let (breaker, created_at, changed_at) = (Breaker::default(), Timestamp::EPOCH, Timestamp::EPOCH);
+        let (version, usage, active, waiting, suspect, audit) = (1, 0, 0, 0, 0, None);
+        Self { settings, breaker, version, usage, active, waiting, suspect, created_at, changed_at, audit }
+    }
+
     pub fn level(&self, now: Timestamp) -> Level {
         Level::of(&self.settings, &self.breaker, self.usage, now)
     }

@@ -9,7 +9,7 @@ use crate::tx::Pools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::pool::command::Level;
-use tidemill_domain::pool::estimate::{Score, score};
+use tidemill_domain::pool::estimate::{Accuracy, accuracy};
 use tidemill_domain::pool::ticket::Eta;
 use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks};
 use tidemill_domain::pool::{Breaker, PoolName, Settings};
@@ -62,12 +62,12 @@ impl Pools<'_> {
     }
 
     /// How good the estimates of the last starts were.
-    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Score> {
+    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Accuracy> {
         let rows = self.pool_estimate_list(name.as_str(), SCORED_MOST).await?;
         let started = rows
             .into_iter()
             .map(|(started_at, p50, p90)| (started_at.into(), Eta { p50: p50.into(), p90: p90.into() }));
-        Ok(score(started))
+        Ok(accuracy(started))
     }
 
     /// Steps in which a pool was fuller than in the day before, the oldest first.

@@ -1,49 +1,18 @@
 //! Demand of pools with tickets of any kind.
 
 use super::*;
-use crate::lease::Epoch;
 use crate::pool::run_times::RunKind;
-use crate::pool::{Class, Holder, Settings, Weight};
+use crate::pool::tests::{at, id, record, some};
+use crate::pool::{Class, Holder, Settings};
 use proptest::prelude::*;
-use std::num::NonZeroU32;
-use uuid::Uuid;
 
 const MINUTE: u64 = 60;
 
-fn at(seconds: u64) -> Timestamp {
-    Timestamp::EPOCH.plus(Duration::from_secs(seconds))
-}
-
-fn ticket(id: u128, state: State, asked: u32, held_since: u64) -> Ticket {
-    let id = TicketId::new(Uuid::from_u128(id));
-    let asked = NonZeroU32::new(asked).unwrap();
-    let granted = state.counts().then_some(asked);
-    Ticket {
-        id,
-        request: id,
-        with: Vec::new(),
-        holder: Holder::run("dag", &id.to_string()).unwrap(),
-        state,
-        class: Class::Normal,
-        weight: Weight::PLAIN,
-        asked,
-        least: asked,
-        granted,
-        upgrade: None,
-        epoch: Epoch::ZERO,
-        enqueued_at: at(held_since),
-        granted_at: granted.map(|_| at(held_since)),
-        claimed_at: granted.map(|_| at(held_since)),
-        doubted_at: None,
-        deadline: None,
-        eta: None,
-        overtaken: 0,
-        ask_by: at(held_since),
-        lease_for: None,
-        table: String::new(),
-        hint: None,
-        call: None,
-    }
+fn ticket(number: u128, state: State, asked: u32, held_since: u64) -> Ticket {
+    let ticket = crate::pool::tests::ticket(number, asked, at(held_since));
+    let has = |since| Some(since).filter(|_| state.counts());
+    let (granted_at, claimed_at) = (has(at(held_since)), has(at(held_since)));
+    Ticket { state, granted: state.counts().then_some(ticket.asked), granted_at, claimed_at, ..ticket }
 }
 
 fn ledger(max_units: u32, tickets: impl IntoIterator<Item = Ticket>, runs: &[u32]) -> Ledger {
@@ -51,7 +20,7 @@ fn ledger(max_units: u32, tickets: impl IntoIterator<Item = Ticket>, runs: &[u32
     let mut ledger = Ledger::restore(settings, 1, tickets);
     for seconds in runs {
         // Of another DAG, so that the parallelism does not matter.
-        let kind = RunKind { dag_id: "other".to_owned(), table: String::new(), parallel: NonZeroU32::MIN };
+        let kind = RunKind { dag_id: "other".to_owned(), table: String::new(), parallel: some(1) };
         ledger.run_times.add_seconds(kind, Class::Normal, *seconds);
     }
     ledger
@@ -146,9 +115,9 @@ fn a_day_without_a_reading_does_not_count() {
 
 #[test]
 fn only_new_requests_are_counted() {
-    let record = |event| Record { version: 1, seq: 0, at: at(0), holder: None, event, summary: None };
-    let new = |units| record(Event::Enqueued { ticket: Box::new(ticket(1, State::Waiting, units, 0)) });
-    let confirmed = record(Event::Confirmed { ticket: TicketId::new(Uuid::nil()) });
+    let new =
+        |units| record(at(0), Event::Enqueued { ticket: Box::new(ticket(1, State::Waiting, units, 0)) });
+    let confirmed = record(at(0), Event::Confirmed { ticket: id(0) });
 
     assert_eq!(requested(&[new(3), confirmed, new(4)]), 7);
 }
@@ -173,9 +142,9 @@ proptest! {
         huge: bool,
         now in 0_u64..20_000,
     ) {
-        let number = |(id, ticket): (u128, Ticket)| Ticket {
-            id: TicketId::new(Uuid::from_u128(id)),
-            holder: Holder::run("dag", &id.to_string()).unwrap(),
+        let number = |(number, ticket): (u128, Ticket)| Ticket {
+            id: id(number),
+            holder: Holder::run("dag", &number.to_string()).unwrap(),
             ..ticket
         };
         let ledger = ledger(max_units, (1..).zip(tickets).map(number), &runs);

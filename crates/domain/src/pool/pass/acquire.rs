@@ -60,30 +60,18 @@ impl Pass<'_> {
                     is_duplicate = false;
                     let with = new.iter().filter(|other| **other != pool).cloned().collect();
                     let ticket = Ticket {
-                        id: part.part.ticket,
                         request: acquire.request,
                         with,
-                        holder: acquire.holder.clone(),
-                        state: State::Waiting,
                         class: acquire.class,
                         weight: part.weight,
-                        asked: part.asked,
                         least: part.least,
-                        granted: None,
-                        upgrade: None,
-                        epoch: Epoch::ZERO,
-                        enqueued_at: self.now,
-                        granted_at: None,
-                        claimed_at: None,
-                        doubted_at: None,
                         deadline: acquire.deadline,
-                        eta: None,
-                        overtaken: 0,
                         ask_by,
                         lease_for: acquire.lease_for,
                         table: acquire.table.clone(),
                         hint: acquire.hint.clone(),
                         call: call.clone(),
+                        ..Ticket::new(part.part.ticket, acquire.holder.clone(), part.asked, self.now)
                     };
                     self.apply(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
                     part.part.ticket

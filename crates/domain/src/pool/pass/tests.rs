@@ -15,14 +15,10 @@ use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Part, Release, ReleaseBy, Released, Waits};
 use crate::pool::event::End;
 use crate::pool::replay::tests::replay;
+use crate::pool::tests::some;
 use crate::pool::{Class, Holder, Policy, Settings};
 use std::num::NonZeroU32;
 use std::time::Duration;
-use uuid::Uuid;
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
 
 fn pool(text: &str) -> PoolName {
     text.parse().unwrap()
@@ -91,7 +87,7 @@ impl Bench {
 
     fn id(&mut self) -> TicketId {
         self.ids += 1;
-        TicketId::new(Uuid::from_u128(self.ids))
+        crate::pool::tests::id(self.ids)
     }
 
     /// The request of a DAG's run.
@@ -107,18 +103,7 @@ impl Bench {
                 least: None,
             })
             .collect();
-        Acquire {
-            request,
-            parts,
-            holder: run_of(dag),
-            class: Class::Normal,
-            table: "SALES_ORDER".to_owned(),
-            hint: None,
-            lease_for: None,
-            deadline: None,
-            stays: Duration::ZERO,
-            call: None,
-        }
+        Acquire { table: "SALES_ORDER".to_owned(), ..Acquire::new(request, run_of(dag), parts) }
     }
 
     fn acquire(&mut self, wish: Acquire) -> Answer {

@@ -6,11 +6,10 @@ use super::*;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use crate::pool::estimate::Pace;
 use crate::pool::pass::pass;
-use crate::pool::{Class, End, Holder, PoolName, TicketId};
+use crate::pool::tests::{at, id, record, some};
+use crate::pool::{End, Holder, PoolName};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
-use std::time::Duration;
-use uuid::Uuid;
 
 /// The audit of a whole log.
 pub(in crate::pool) fn replay<'a>(
@@ -30,14 +29,6 @@ fn settings_of(policy: Policy) -> Settings {
     Settings { threshold_percent: 100, policy, ..Settings::new("ADW".parse().unwrap(), 28) }
 }
 
-fn id(number: u128) -> TicketId {
-    TicketId::new(Uuid::from_u128(number))
-}
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
-
 fn acquire(number: u128, dag: &str, parallel: u32) -> Command {
     acquire_at_least(number, dag, parallel, None)
 }
@@ -46,18 +37,9 @@ fn acquire_at_least(number: u128, dag: &str, parallel: u32, least: Option<u32>) 
     let (ticket, least) = (id(number), least.map(some));
     let part =
         Part { pool: settings().name, ticket, parallel: NonZeroU32::new(parallel), sessions: None, least };
-    Command::Acquire(Box::new(Acquire {
-        request: ticket,
-        parts: vec![part],
-        holder: Holder::run(dag, "r").unwrap(),
-        class: Class::Normal,
-        table: "T".to_owned(),
-        hint: None,
-        lease_for: None,
-        deadline: None,
-        stays: Duration::ZERO,
-        call: None,
-    }))
+    let holder = Holder::run(dag, "r").unwrap();
+    let acquire = Acquire { table: "T".to_owned(), ..Acquire::new(ticket, holder, vec![part]) };
+    Command::Acquire(Box::new(acquire))
 }
 
 fn release(dag: &str) -> Command {
@@ -73,8 +55,7 @@ fn log_of(policy: Policy, passes: &[Vec<Command>]) -> Vec<Record> {
     let mut ledgers = BTreeMap::from([(name.clone(), Ledger::new(settings.clone(), 0))]);
     let mut log = Vec::new();
     for (index, commands) in (0..).zip(passes) {
-        let now = Timestamp::EPOCH.plus(Duration::from_secs(10 * index));
-        let mut outcome = pass(&mut ledgers, now, Pace::default(), commands).unwrap();
+        let mut outcome = pass(&mut ledgers, at(10 * index), Pace::default(), commands).unwrap();
         log.append(&mut outcome.records.remove(&name).unwrap());
     }
     let audit = replay(&settings, &log).unwrap();
@@ -252,8 +233,7 @@ fn every_grant_in_a_pause_is_found_and_many_are_counted() {
         at: Timestamp::EPOCH,
     });
     let event = Event::Configured { settings: Box::new(paused), by: None };
-    let first = Record { version: 0, seq: 0, at: Timestamp::EPOCH, holder: None, event, summary: None };
-    let mut log = vec![first];
+    let mut log = vec![Record { version: 0, ..record(at(0), event) }];
     log.extend(honest);
 
     let audit = replay(&settings(), &log).unwrap();

@@ -12,7 +12,9 @@
 //! assert_eq!(workload.batches.len(), 1);
 //! ```
 
-use super::{Batch, MIDNIGHT, PoolStart, RunLength, USUAL_SHARE, Workload, seconds, sla_target};
+use super::{Batch, MIDNIGHT, PoolStart, RunLength, Workload, seconds};
+use crate::pool::estimate::allowed_time;
+use crate::pool::run_times::{PARALLEL_SHARE, RunKind};
 use crate::pool::weight::Shape;
 use crate::pool::{Class, Holder, PoolName, Settings};
 use serde::Deserialize;
@@ -90,7 +92,7 @@ fn check(number: usize, batch: FileBatch, pools: &mut [PoolStart]) -> Result<Bat
     let FileBatch { pool, parallel, run_seconds, arrives_seconds, mut past_seconds, .. } = batch;
     let start = pools.iter_mut().find(|start| start.settings.name == pool);
     let start = start.ok_or_else(|| format!("the pool {pool} is not in `pools`"))?;
-    let share = batch.parallel_share.unwrap_or(USUAL_SHARE);
+    let share = batch.parallel_share.unwrap_or(PARALLEL_SHARE);
     for (field, value, most) in [
         ("arrives_seconds", arrives_seconds, LONGEST),
         ("run_seconds", run_seconds, LONGEST),
@@ -104,7 +106,10 @@ fn check(number: usize, batch: FileBatch, pools: &mut [PoolStart]) -> Result<Bat
         past_seconds.push(run_seconds.round() as u32);
     }
     let holder = Holder::run(&batch.dag, &number.to_string()).map_err(|bad| bad.to_string())?;
-    let mut read = Batch {
+    let kind = RunKind { dag_id: batch.dag, table: batch.table.clone(), parallel };
+    past_seconds.iter().for_each(|run| start.run_times.add_seconds(kind.clone(), batch.class, *run));
+    let usual = start.run_times.expected((&kind.dag_id, &kind.table, batch.class), parallel, 80);
+    Ok(Batch {
         pool,
         holder,
         table: batch.table,
@@ -114,10 +119,6 @@ fn check(number: usize, batch: FileBatch, pools: &mut [PoolStart]) -> Result<Bat
         asked: parallel,
         least: batch.min,
         run: RunLength { seconds: run_seconds, parallel, share },
-        target: sla_target(seconds(run_seconds)),
-    };
-    let kind = read.kind();
-    past_seconds.iter().for_each(|run| start.run_times.add_seconds(kind.clone(), read.class, *run));
-    read.target = sla_target(start.run_times.expected((&kind.dag_id, &kind.table, read.class), parallel, 80));
-    Ok(read)
+        target: allowed_time(usual),
+    })
 }

@@ -3,7 +3,9 @@
 //! share, noise, and 30 past runs.
 
 use super::random::Random;
-use super::{Batch, MIDNIGHT, PoolStart, RunLength, Workload, seconds, sla_target};
+use super::{Batch, MIDNIGHT, PoolStart, RunLength, Workload, seconds};
+use crate::pool::estimate::allowed_time;
+use crate::pool::run_times::{RunKind, quantile};
 use crate::pool::weight::Shape;
 use crate::pool::{Class, Holder, Settings};
 use std::num::NonZeroU32;
@@ -65,7 +67,9 @@ fn batch(number: u32, scenario: Scenario, random: &mut Random, pool: &mut PoolSt
     let usual = (median * (0.8 * random.normal()).exp()).clamp(180.0, 7_200.0);
     let share = 0.80 + 0.19 * random.unit();
     let noise = (0.25 * random.normal()).exp();
-    let mut past: Vec<f64> = (0..PAST_RUNS).map(|_| usual * (0.25 * random.normal()).exp()).collect();
+    let past: Vec<f64> = (0..PAST_RUNS).map(|_| usual * (0.25 * random.normal()).exp()).collect();
+    let mut sorted = past.clone();
+    sorted.sort_by(f64::total_cmp);
     let batch = Batch {
         pool: pool.settings.name.clone(),
         holder: Holder::run(&format!("batch_{number:04}"), "night").expect("both are short"),
@@ -76,14 +80,12 @@ fn batch(number: u32, scenario: Scenario, random: &mut Random, pool: &mut PoolSt
         asked: parallel,
         least: None,
         run: RunLength { seconds: usual * noise, parallel, share },
-        target: {
-            let mut sorted = past.clone();
-            sorted.sort_by(f64::total_cmp);
-            sla_target(seconds(sorted[sorted.len() * 4 / 5 - 1]))
-        },
+        target: allowed_time(seconds(quantile(&sorted, 80).unwrap_or_default())),
     };
-    for run in past.drain(..) {
-        pool.run_times.add_seconds(batch.kind(), batch.class, run.round() as u32);
+    let (dag_id, table) = (batch.holder.dag_id().to_owned(), batch.table.clone());
+    let kind = RunKind { dag_id, table, parallel };
+    for run in past {
+        pool.run_times.add_seconds(kind.clone(), batch.class, run.round() as u32);
     }
     batch
 }

@@ -4,12 +4,12 @@
 //! A pass runs at each arrival, at each end, at each change of the settings, and every 30 seconds while a request waits: a
 //! server looks more often, but finds the same. Every pool is simulated alone, also for requests for several pools.
 
-use super::watch::Watch;
 use super::{PoolStart, Workload};
 use crate::pool::command::{Acquire, Answer, Command, Part, Release, ReleaseBy};
 use crate::pool::estimate::{Estimate, Pace};
 use crate::pool::ledger::Contradiction;
 use crate::pool::pass::pass;
+use crate::pool::replay::Replay;
 use crate::pool::{End, Event, Ledger, PoolName, Ticket, TicketId};
 use crate::time::Timestamp;
 use std::cmp::Reverse;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 pub struct Night {
     /// One for each batch of the workload, in the same order.
     pub runs: Vec<Run>,
-    /// Decisions that must not happen.
+    /// Decisions that the auditor found to be wrong.
     pub violations: u64,
 }
 
@@ -72,7 +72,7 @@ struct PoolNight<'a> {
     start: &'a PoolStart,
     ledgers: BTreeMap<PoolName, Ledger>,
     moments: BinaryHeap<Reverse<(Timestamp, Moment)>>,
-    watch: Watch,
+    auditor: Replay,
 }
 
 fn ticket(batch: usize) -> TicketId {
@@ -97,7 +97,7 @@ impl<'a> PoolNight<'a> {
             start,
             ledgers: BTreeMap::from([(name.clone(), ledger)]),
             moments: arrivals.chain(changes).collect(),
-            watch: Watch::default(),
+            auditor: Replay::new(&start.settings),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> PoolNight<'a> {
                 self.moments.push(Reverse((at.plus(LOOK_EVERY), Moment::Look)));
             }
         }
-        night.violations += self.watch.violations;
+        night.violations += self.auditor.end().violation_count;
         Ok(())
     }
 
@@ -140,17 +140,12 @@ impl<'a> PoolNight<'a> {
             Moment::Arrives(number) => {
                 let (batch, id) = (&self.workload.batches[number], ticket(number));
                 let (parallel, sessions) = (Some(batch.shape.parallel), Some(batch.shape.sessions));
+                let part = Part { pool, ticket: id, parallel, sessions, least: batch.least };
                 Command::Acquire(Box::new(Acquire {
-                    request: id,
-                    parts: vec![Part { pool, ticket: id, parallel, sessions, least: batch.least }],
-                    holder: batch.holder.clone(),
                     class: batch.class,
                     table: batch.table.clone(),
-                    hint: None,
-                    lease_for: None,
-                    deadline: None,
                     stays: PATIENCE,
-                    call: None,
+                    ..Acquire::new(id, batch.holder.clone(), vec![part])
                 }))
             }
         }
@@ -173,7 +168,7 @@ impl<'a> PoolNight<'a> {
         for (pool, records) in &outcome.records {
             let Some(ledger) = self.ledgers.get(pool) else { continue };
             for record in records {
-                self.watch.see(ledger.settings(), record);
+                self.auditor.follow(record)?;
                 match record.event {
                     Event::Granted { ticket, parallel, .. } => {
                         let number = batch_of(ticket);

@@ -5,7 +5,8 @@
 //! usually does.
 
 use super::score::{Score, score, usage_steps};
-use super::{Batch, Night, PoolStart, Run, RunLength, Start, USUAL_SHARE, Workload, simulate, sla_target};
+use super::{Batch, Night, PoolStart, Run, RunLength, Start, Workload, simulate};
+use crate::pool::estimate::allowed_time;
 use crate::pool::ledger::Contradiction;
 use crate::pool::run_times::RunTimes;
 use crate::pool::usage::UsageStep;
@@ -148,8 +149,7 @@ fn batch(
     });
     let (took, parallel) =
         start.map_or((usual(asked, 50), asked), |start| (start.until.since(start.at), start.parallel));
-    let half = NonZeroU32::new(asked.get() / 2).unwrap_or(asked);
-    let share = parallel_share(usual(asked, 50).as_secs_f64(), usual(half, 50).as_secs_f64(), asked);
+    let share = run_times.parallel_share(dag_id, &ticket.table);
     let batch = Batch {
         pool: settings.name.clone(),
         // A holder may have had several tickets.
@@ -162,18 +162,7 @@ fn batch(
         // The pool's own minimum is not the request's.
         least: Some(least).filter(|least| *least != settings.min_units.min(asked)),
         run: RunLength { seconds: took.as_secs_f64(), parallel, share },
-        target: sla_target(usual(asked, 80)),
+        target: allowed_time(usual(asked, 80)),
     };
     (batch, start)
-}
-
-/// The parallel share of work that takes `whole` seconds with a parallelism, and `halved` with half of it.
-fn parallel_share(whole: f64, halved: f64, parallel: NonZeroU32) -> f64 {
-    let start_up = super::START_UP.min(whole * 0.5);
-    let slower = (halved - start_up) / (whole - start_up) - 1.0;
-    if slower.is_nan() || slower <= 0.0 || parallel.get() == 1 {
-        return USUAL_SHARE;
-    }
-    let slower = slower.min(1.0);
-    slower / (slower + (1.0 - slower) / f64::from(parallel.get()))
 }

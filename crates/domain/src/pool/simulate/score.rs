@@ -1,10 +1,12 @@
 //! How good a night was, in numbers, and how full its pools were.
 
 use super::bound::mean_flow_bound;
-use super::{Batch, Night, Run, Start, Workload};
+use super::{Batch, Night, PoolStart, Run, Start, Workload};
 use crate::pool::PoolName;
 use crate::pool::usage::{STEP, UsageStep, step_of};
 use crate::time::Timestamp;
+use std::collections::BTreeMap;
+use std::ops::Bound::Excluded;
 use std::time::Duration;
 
 /// Requests for at least this parallelism are wide.
@@ -103,7 +105,8 @@ pub fn score(workload: &Workload, night: &Night) -> Score {
     let is_in_peak = |batch: &Batch| batch.arrives_at < begins_at.plus(PEAK);
     let clear = started().filter(|(batch, ..)| is_in_peak(batch)).map(|(.., start)| start.until).max();
     let clear = clear.map_or(Duration::ZERO, |until| until.since(begins_at));
-    let peak = workload.pools.iter().map(|pool| peak(workload, night, &pool.settings.name)).max();
+    let levels = |pool: &PoolStart| levels(workload, night, &pool.settings.name).into_values();
+    let peak = workload.pools.iter().flat_map(levels).map(|(usage, _)| usage).max();
     let flow_bound = mean_flow_bound(workload);
     Score {
         batches: count as f64,
@@ -165,30 +168,28 @@ fn overtakes(workload: &Workload, night: &Night) -> usize {
     most
 }
 
-/// Changes of a pool's usage and of its waiting requests, in order; at the same instant, decreases first.
-fn changes(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<(Timestamp, i64, i64)> {
-    let mut changes = Vec::new();
+/// The units in use and the waiting requests of a pool, after each instant at which one of them changed.
+fn levels(workload: &Workload, night: &Night, pool: &PoolName) -> BTreeMap<Timestamp, (i64, i64)> {
+    let mut levels: BTreeMap<Timestamp, (i64, i64)> = BTreeMap::new();
+    let mut change = |at: Timestamp, units: i64, waiting: i64| {
+        let level = levels.entry(at).or_default();
+        *level = (level.0 + units, level.1 + waiting);
+    };
     for (batch, run) in workload.batches.iter().zip(&night.runs).filter(|(batch, _)| batch.pool == *pool) {
-        let forever = Timestamp::from_micros(i64::MAX);
-        let waits_until = run.start.map(|start| start.at).or(run.left_at).unwrap_or(forever);
-        if waits_until > batch.arrives_at {
-            changes.extend([(batch.arrives_at, 0, 1), (waits_until, 0, -1)]);
-        }
+        change(batch.arrives_at, 0, 1);
+        change(run.start.map(|start| start.at).or(run.left_at).unwrap_or(Timestamp::MAX), 0, -1);
         if let Some(Start { at, until, units, .. }) = run.start {
             let units = i64::try_from(units).unwrap_or(i64::MAX);
-            changes.extend([(at, units, 0), (until, -units, 0)]);
+            change(at, units, 0);
+            change(until, -units, 0);
         }
     }
-    changes.sort_unstable();
-    changes
-}
-
-fn peak(workload: &Workload, night: &Night, pool: &PoolName) -> i64 {
-    let usage = changes(workload, night, pool).into_iter().scan(0, |usage, (_, units, _)| {
-        *usage += units;
-        Some(*usage)
-    });
-    usage.max().unwrap_or(0)
+    let (mut usage, mut waiting) = (0, 0);
+    for level in levels.values_mut() {
+        (usage, waiting) = (usage + level.0, waiting + level.1);
+        *level = (usage, waiting);
+    }
+    levels
 }
 
 /// How full a pool was in each step from `since` up to `until`. The mean is over time.
@@ -199,38 +200,23 @@ pub fn usage_steps(
     since: Timestamp,
     until: Timestamp,
 ) -> Vec<UsageStep> {
-    let changes = changes(workload, night, pool);
-    let mut changes = changes.iter().peekable();
-    let (mut usage, mut waiting) = (0_i64, 0_i64);
-    let mut steps = Vec::new();
-    let mut begin = step_of(since);
-    while begin < until {
-        while let Some((_, units, waits)) = changes.next_if(|(at, ..)| *at <= begin) {
-            (usage, waiting) = (usage + units, waiting + waits);
-        }
+    let levels = levels(workload, night, pool);
+    let step = |begin: Timestamp| {
         let end = begin.plus(STEP);
-        let (mut least, mut most, mut most_waiting) = (usage, usage, waiting);
-        let (mut area, mut last) = (0.0, begin);
-        while let Some((at, units, waits)) = changes.next_if(|(at, ..)| *at < end) {
-            area += usage as f64 * at.since(last).as_secs_f64();
-            (usage, waiting, last) = (usage + units, waiting + waits, *at);
-            // Of several changes at one instant, only the last counts.
-            if changes.peek().is_none_or(|(next, ..)| next != at) {
-                (least, most, most_waiting) = (least.min(usage), most.max(usage), most_waiting.max(waiting));
-            }
+        let at_first = levels.range(..=begin).next_back().map_or((0, 0), |(_, level)| *level);
+        let (mut least, mut most, mut most_waiting) = (at_first.0, at_first.0, at_first.1);
+        let (mut area, mut last, mut before) = (0.0, begin, at_first.0);
+        for (at, (usage, waiting)) in levels.range((Excluded(begin), Excluded(end))) {
+            area += before as f64 * at.since(last).as_secs_f64();
+            (last, before) = (*at, *usage);
+            (least, most, most_waiting) = (least.min(*usage), most.max(*usage), most_waiting.max(*waiting));
         }
-        area += usage as f64 * end.since(last).as_secs_f64();
-        let mean = (area / STEP.as_secs_f64()).round();
-        let units = |count: i64| u64::try_from(count).unwrap_or(0);
-        steps.push(UsageStep {
-            at: begin,
-            least: units(least),
-            most: units(most),
-            total: mean as u64,
-            samples: 1,
-            most_waiting: units(most_waiting),
-        });
-        begin = end;
-    }
-    steps
+        area += before as f64 * end.since(last).as_secs_f64();
+        let [least, most, most_waiting] =
+            [least, most, most_waiting].map(|count| u64::try_from(count).unwrap_or(0));
+        let total = (area / STEP.as_secs_f64()).round() as u64;
+        UsageStep { at: begin, least, most, total, samples: 1, most_waiting }
+    };
+    let begins = std::iter::successors(Some(step_of(since)), |begin| Some(begin.plus(STEP)));
+    begins.take_while(|begin| *begin < until).map(step).collect()
 }

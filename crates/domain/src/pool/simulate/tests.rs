@@ -5,17 +5,10 @@ mod past;
 use super::model::{Scenario, workload};
 use super::night::{Night, Run, Start, simulate};
 use super::score::{Score, score, usage_steps};
-use super::watch::Watch;
 use super::*;
-use crate::lease::Epoch;
-use crate::pool::decide::{Size, Turn};
+use crate::pool::Policy;
 use crate::pool::settings::Pause;
-use crate::pool::{Event, Policy, Record, State, Ticket, TicketId, Weight};
-use uuid::Uuid;
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
+use crate::pool::tests::some;
 
 fn after(seconds: u64) -> Timestamp {
     MIDNIGHT.plus(Duration::from_secs(seconds))
@@ -104,78 +97,6 @@ fn halving_shortens_waits_and_lengthens_runs() {
     assert!(halving.wait_p95 < fifo.wait_p95 / 4.0, "{halving:?}");
     assert!(halving.clear_hours > fifo.clear_hours + 1.0, "{halving:?}");
     assert!(halving.downgrades > 50.0, "{halving:?}");
-}
-
-fn record(at: Timestamp, event: Event) -> Record {
-    Record { version: 1, seq: 0, at, holder: None, event, summary: None }
-}
-
-fn waiting(id: u128, asked: u32) -> Ticket {
-    let id = TicketId::new(Uuid::from_u128(id));
-    Ticket {
-        id,
-        request: id,
-        with: Vec::new(),
-        holder: Holder::run("d", &id.to_string()).unwrap(),
-        state: State::Waiting,
-        class: Class::Normal,
-        weight: Weight::PLAIN,
-        asked: some(asked),
-        least: some(2),
-        granted: None,
-        upgrade: None,
-        epoch: Epoch::ZERO,
-        enqueued_at: MIDNIGHT,
-        granted_at: None,
-        claimed_at: None,
-        doubted_at: None,
-        deadline: None,
-        eta: None,
-        overtaken: 0,
-        ask_by: MIDNIGHT,
-        lease_for: None,
-        table: String::new(),
-        hint: None,
-        call: None,
-    }
-}
-
-#[test]
-fn a_grant_that_must_not_happen_is_a_violation() {
-    let mut settings = Settings { threshold_percent: 100, ..Settings::new("p".parse().unwrap(), 10) };
-    let violations = |settings: &Settings, asks: &[u32], grants: &[(u128, u32)]| {
-        let mut watch = Watch::default();
-        for (id, asked) in (1..).zip(asks) {
-            let ticket = Box::new(waiting(id, *asked));
-            watch.see(settings, &record(MIDNIGHT, Event::Enqueued { ticket }));
-        }
-        for (id, parallel) in grants {
-            let (ticket, parallel) = (TicketId::new(Uuid::from_u128(*id)), some(*parallel));
-            watch.see(
-                settings,
-                &record(
-                    MIDNIGHT,
-                    Event::Granted {
-                        ticket,
-                        parallel,
-                        ask_by: MIDNIGHT,
-                        turn: Turn::First,
-                        size: Size::Full,
-                    },
-                ),
-            );
-        }
-        watch.violations
-    };
-
-    assert_eq!(violations(&settings, &[8, 2], &[(1, 8), (2, 2)]), 0);
-    assert_eq!(violations(&settings, &[8, 8], &[(1, 8), (2, 4)]), 1, "more than the limit");
-    assert_eq!(violations(&settings, &[8], &[(1, 1)]), 1, "less than the minimum");
-    assert_eq!(violations(&settings, &[4], &[(1, 8)]), 1, "more than the request");
-    assert_eq!(violations(&settings, &[4], &[(1, 4), (1, 4)]), 1, "twice");
-    assert_eq!(violations(&settings, &[], &[(1, 4)]), 1, "nobody");
-    settings.paused = Some(Pause { by: "ann".into(), reason: "patch".into(), at: MIDNIGHT });
-    assert_eq!(violations(&settings, &[4], &[(1, 4)]), 1, "paused");
 }
 
 /// Two batches that do not fit together.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use tidemill_domain::pool::command::{Acquire, Part, Release, ReleaseBy};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::pass::{STOPPED_ASKING, pass};
-use tidemill_domain::pool::{Class, Holder, Ledger, Settings};
+use tidemill_domain::pool::{Holder, Ledger, Settings};
 use tidemill_domain::time::Timestamp;
 use uuid::Uuid;
 
@@ -38,18 +38,7 @@ impl Night {
             sessions: None,
             least: NonZeroU32::new(least),
         };
-        Command::Acquire(Box::new(Acquire {
-            request: id,
-            parts: vec![part],
-            holder: Holder::run("dag", run).unwrap(),
-            class: Class::Normal,
-            table: String::new(),
-            hint: None,
-            lease_for: None,
-            deadline: None,
-            stays: Duration::ZERO,
-            call: None,
-        }))
+        Command::Acquire(Box::new(Acquire::new(id, Holder::run("dag", run).unwrap(), vec![part])))
     }
 
     fn pass(&mut self, commands: &[Command]) -> BTreeMap<PoolName, Sums> {

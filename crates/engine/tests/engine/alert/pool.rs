@@ -11,7 +11,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
-use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
+use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
 use tidemill_engine::alert::{Alerting, Channel, LogChannel, default_rules, signal};
 use tidemill_engine::clock::SystemIds;
@@ -66,19 +66,9 @@ impl Night {
 
     async fn ask(&mut self, run: &str, units: u32) {
         let (request, parallel) = (SystemIds.ticket(), NonZeroU32::new(units));
-        self.pass(Command::Acquire(Box::new(Acquire {
-            request,
-            parts: vec![Part { pool: adw(), ticket: request, parallel, sessions: None, least: parallel }],
-            holder: Holder::run("dag", run).unwrap(),
-            class: Class::Normal,
-            table: String::new(),
-            hint: None,
-            lease_for: None,
-            deadline: None,
-            stays: Duration::ZERO,
-            call: None,
-        })))
-        .await;
+        let part = Part { pool: adw(), ticket: request, parallel, sessions: None, least: parallel };
+        let acquire = Acquire::new(request, Holder::run("dag", run).unwrap(), vec![part]);
+        self.pass(Command::Acquire(Box::new(acquire))).await;
     }
 
     async fn give_back(&mut self, run: &str) {

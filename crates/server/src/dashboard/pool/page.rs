@@ -16,7 +16,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tidemill_domain::access::Permission;
-use tidemill_domain::pool::estimate::Score;
+use tidemill_domain::pool::estimate::Accuracy;
 use tidemill_domain::pool::{Ledger, State as TicketState, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{LastAudit, TicketRecord};
@@ -29,7 +29,7 @@ pub(crate) struct PoolData {
     /// By which rules they started.
     starts: BTreeMap<TicketId, String>,
     past: Past,
-    score: Score,
+    score: Accuracy,
     audit: Option<LastAudit>,
 }
 

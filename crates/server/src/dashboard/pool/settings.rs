@@ -202,24 +202,10 @@ pub(crate) async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_domain::pool::Breaker;
 
     fn pool(max_units: u32, usage: u64, waiting: u64) -> PoolRecord {
         let settings = Settings { threshold_percent: 100, ..Settings::new("p".parse().unwrap(), max_units) };
-        let (created_at, changed_at) = (Timestamp::EPOCH, Timestamp::EPOCH);
-        let breaker = Breaker::default();
-        PoolRecord {
-            settings,
-            breaker,
-            version: 1,
-            usage,
-            active: 1,
-            waiting,
-            suspect: 0,
-            created_at,
-            changed_at,
-            audit: None,
-        }
+        PoolRecord { usage, active: 1, waiting, ..PoolRecord::unused(settings) }
     }
 
     fn sentences(pool: &PoolRecord, change: impl Fn(&mut Settings)) -> String {

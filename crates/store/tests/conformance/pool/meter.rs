@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::pool::State;
 use tidemill_domain::pool::command::{Answer, Release};
-use tidemill_domain::pool::estimate::{SCORED_LEAST, score};
+use tidemill_domain::pool::estimate::{SCORED_LEAST, accuracy};
 use tidemill_domain::pool::event::End;
 use tidemill_store::pool::{PoolCache, PoolLevel};
 
@@ -121,7 +121,7 @@ async fn estimates_are_compared_with_what_happened(bench: Bench) {
         let ticket = &record.ticket;
         Some((ticket.claimed_at.or(ticket.granted_at)?, ticket.eta?))
     });
-    let expected = score(started);
+    let expected = accuracy(started);
     assert_eq!((scored().await, expected.count), (expected, 25), "who did not wait has no estimate");
     assert!(!expected.median_error.is_zero(), "{expected}");
 }

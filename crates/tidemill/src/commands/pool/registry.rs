@@ -103,8 +103,7 @@ mod tests {
     use super::super::dynamo::items;
     use super::*;
     use std::time::Duration;
-    use tidemill_domain::lease::Epoch;
-    use tidemill_domain::pool::{Class, Ticket};
+    use tidemill_domain::pool::Ticket;
 
     #[test]
     fn the_agents_example_is_read() {
@@ -156,31 +155,16 @@ mod tests {
         let id = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11".parse().unwrap();
         let (_, asked, weight) = settings.weigh(NonZeroU32::new(8), None);
         let heard_of_at = Timestamp::EPOCH.plus(5 * HOUR);
+        let holder = Holder::run("d", "r").unwrap();
         let ticket = Ticket {
-            id,
-            request: id,
-            with: Vec::new(),
-            holder: Holder::run("d", "r").unwrap(),
             state,
-            class: Class::default(),
             weight,
-            asked,
-            least: asked,
             granted: Some(asked),
-            upgrade: None,
-            epoch: Epoch::ZERO,
-            enqueued_at: Timestamp::EPOCH,
             granted_at: Some(Timestamp::EPOCH),
             claimed_at: Some(Timestamp::EPOCH),
             doubted_at: Some(heard_of_at).filter(|_| state == State::Suspect),
-            deadline: None,
-            eta: None,
-            overtaken: 0,
-            ask_by: Timestamp::EPOCH,
             lease_for,
-            table: String::new(),
-            hint: None,
-            call: None,
+            ..Ticket::new(id, holder, asked, Timestamp::EPOCH)
         };
         let (pool, units) = (settings.name.clone(), ticket.units());
         TicketRecord { ticket, pool, units, ended_at: None, ending: None, expires_at: Some(heard_of_at) }

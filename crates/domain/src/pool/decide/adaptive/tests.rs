@@ -2,22 +2,10 @@
 
 use super::super::{Forecast, Policy, decide, reasons};
 use super::*;
+use crate::pool::tests::{at, id, some};
 use crate::pool::{Reason, TicketId, Weight};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use uuid::Uuid;
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
-
-fn id(index: usize) -> TicketId {
-    TicketId::new(Uuid::from_u128(index as u128))
-}
-
-fn at(seconds: u64) -> Timestamp {
-    Timestamp::EPOCH.plus(Duration::from_secs(seconds))
-}
 
 /// A request of a test: what it asks for, and how long it takes with that.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +43,7 @@ impl Forecast for Table<'_> {
 }
 
 fn claimants(asks: &[Ask]) -> Vec<Claimant> {
-    let claimant = |(index, ask): (usize, &Ask)| Claimant {
+    let claimant = |(index, ask): (u128, &Ask)| Claimant {
         ticket: id(index),
         asked: some(ask.asked),
         least: some(ask.least),
@@ -64,7 +52,7 @@ fn claimants(asks: &[Ask]) -> Vec<Claimant> {
         overtaken: 0,
         estimated_start: None,
     };
-    asks.iter().enumerate().map(claimant).collect()
+    (0..).zip(asks).map(claimant).collect()
 }
 
 fn granted(limit: u64, releases: &[(u64, u64)], asks: &[Ask], queue: &[Claimant]) -> Vec<Grant> {

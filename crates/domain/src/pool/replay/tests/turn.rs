@@ -1,6 +1,7 @@
 //! Grants out of turn, and overtakes.
 
 use super::*;
+use crate::pool::Class;
 
 /// A request for 16 units waits, and so many small ones start before it; the last of them has units.
 fn overtaking(count: u32) -> Vec<Record> {
@@ -23,7 +24,7 @@ fn overtaking(count: u32) -> Vec<Record> {
 /// Appends a pass with one more record.
 fn forge(log: &mut Vec<Record>, at: Timestamp, event: Event) {
     let version = log.last().unwrap().version + 1;
-    log.push(Record { version, seq: 0, at, holder: None, event, summary: None });
+    log.push(Record { version, ..record(at, event) });
 }
 
 fn grant(number: u128, parallel: u32, turn: Turn) -> Event {
@@ -212,7 +213,7 @@ fn overtakes_are_counted_on_from_a_snapshot() {
     let log = overtaking(5);
     let state = replay(&settings_of(Policy::Adaptive), &log).unwrap().ledger;
     let at = log.last().unwrap().at;
-    let first = Record { version: 1, seq: 0, at, holder: None, event: state.snapshot(), summary: None };
+    let first = record(at, state.snapshot());
 
     assert_eq!(faults(Policy::Adaptive, std::slice::from_ref(&first)), []);
     let mut wrong = log;

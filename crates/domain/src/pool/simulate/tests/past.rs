@@ -1,10 +1,12 @@
 //! The past from a log, what it would have been, and advice.
 
 use super::*;
+use crate::pool::decide::{Size, Turn};
 use crate::pool::settings::Capacity;
 use crate::pool::simulate::advice::{NIGHTS_LEAST, advise};
 use crate::pool::simulate::past::{Log, OtherSettings, Past};
-use crate::pool::{End, Event};
+use crate::pool::tests::{record, ticket};
+use crate::pool::{End, Event, Record};
 
 /// The log of one pool that had this night.
 fn log_of(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<Record> {
@@ -13,11 +15,10 @@ fn log_of(workload: &Workload, night: &Night, pool: &PoolName) -> Vec<Record> {
         if batch.pool != *pool {
             continue;
         }
-        let mut ticket = waiting(number, batch.asked.get());
+        let mut ticket = ticket(number, batch.asked.get(), batch.arrives_at);
         let id = ticket.id;
         ticket.least = batch.least.unwrap_or(some(2)).min(batch.asked);
-        (ticket.enqueued_at, ticket.table) = (batch.arrives_at, batch.table.clone());
-        ticket.holder = batch.holder.clone();
+        (ticket.holder, ticket.table) = (batch.holder.clone(), batch.table.clone());
         events.push((batch.arrives_at, Event::Enqueued { ticket: Box::new(ticket) }));
         let Some(Start { at, until, parallel, .. }) = run.start else { continue };
         events.push((

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::ticket::Upgrade;
-use tidemill_domain::pool::{Breaker, Class, Holder, Settings, State, Ticket, Weight};
+use tidemill_domain::pool::{Holder, Settings, State, Ticket};
 
 const LEASE: &str = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
 
@@ -19,32 +19,15 @@ fn level(usage: u64) -> Level {
 
 /// 8 units of a pool in which 80 are in use with them.
 fn admitted(asked: u32) -> Admitted {
-    let id = LEASE.parse().unwrap();
+    let holder = Holder::run("batch_001", "r").unwrap();
     let ticket = Ticket {
-        id,
-        request: id,
-        with: Vec::new(),
-        holder: Holder::run("batch_001", "r").unwrap(),
         state: State::Running,
-        class: Class::default(),
-        weight: Weight::PLAIN,
-        asked: number(asked),
         least: number(2),
         granted: Some(number(8)),
-        upgrade: None,
         epoch: Epoch::new(1),
-        enqueued_at: Timestamp::EPOCH,
         granted_at: Some(Timestamp::EPOCH),
         claimed_at: Some(Timestamp::EPOCH),
-        doubted_at: None,
-        deadline: None,
-        eta: None,
-        overtaken: 0,
-        ask_by: Timestamp::EPOCH,
-        lease_for: None,
-        table: String::new(),
-        hint: None,
-        call: None,
+        ..Ticket::new(LEASE.parse().unwrap(), holder, number(asked), Timestamp::EPOCH)
     };
     Admitted { pool: "ADW".parse().unwrap(), ticket, lever: Lever::Parallel, level: level(80) }
 }
@@ -138,20 +121,7 @@ fn a_status_is_the_agents() {
             threshold_percent,
             ..Settings::new(name.parse().unwrap(), max_units)
         };
-        let (created_at, changed_at) = (Timestamp::EPOCH, Timestamp::EPOCH);
-        let breaker = Breaker::default();
-        PoolRecord {
-            settings,
-            breaker,
-            version: 1,
-            usage,
-            active,
-            waiting,
-            suspect: 0,
-            created_at,
-            changed_at,
-            audit: None,
-        }
+        PoolRecord { usage, active, waiting, ..PoolRecord::unused(settings) }
     };
     let records = [
         pool(4, "ADW", (1000, 95), [720, 85, 3]),
