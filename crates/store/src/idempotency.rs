@@ -61,10 +61,11 @@ impl Idempotency<'_> {
         Ok(others.into_iter().filter_map(|number| usize::try_from(number).ok()).collect())
     }
 
-    /// Gives up keys of requests that failed.
-    pub(crate) async fn free_all(&mut self, keys: &[(usize, &RequestKey)]) -> Result<()> {
+    /// Gives up the keys of requests that failed, as far as they were claimed at `now`: an earlier call with the same key
+    /// succeeded.
+    pub(crate) async fn free_all(&mut self, keys: &[(usize, &RequestKey)], now: Timestamp) -> Result<()> {
         if !keys.is_empty() {
-            self.idempotency_free(keys).await?;
+            self.idempotency_free(keys, now).await?;
         }
         Ok(())
     }
@@ -106,10 +107,10 @@ statements! {
          where known.fingerprint <> {bytes asked.fingerprint}"
     }
 
-    fn idempotency_free(keys: &[(usize, &RequestKey)]) -> () {
-        bind(key_rows(keys))
+    fn idempotency_free(keys: &[(usize, &RequestKey)], claimed_at: Timestamp) -> () {
+        bind(key_rows(keys), claimed_at)
         "delete from tidemill_idempotency
-         where status = 0 and (caller, key) in (select caller, key from {rows freed $1: caller text, key text})"
+         where status = 0 and created_at = $2 and (caller, key) in (select caller, key from {rows freed $1: caller text, key text})"
     }
 
     /// The request's fingerprint, and the answer.

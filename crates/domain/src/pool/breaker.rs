@@ -16,6 +16,7 @@ use super::{End, State, Ticket, TicketId};
 use crate::duration;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The pause after a refusal. Doubled, up to the maximum, each time a probe is refused.
@@ -123,19 +124,28 @@ impl Breaker {
         }
     }
 
-    /// The part of the queue that may start: everything, the first request in its smallest size, or nothing.
-    pub fn admits(&self, mut queue: Vec<Claimant>, policy: Policy) -> Vec<Claimant> {
+    /// Whether nothing can start now, not even a probe.
+    pub const fn stops_all(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. } | Phase::Probing { ticket: Some(_) })
+    }
+
+    /// The part of the queue that may start: everything, nothing, or the first request that can start, in its smallest size.
+    pub fn admits<'q>(
+        &self,
+        queue: &'q [Claimant],
+        can_start: impl Fn(&Claimant) -> bool,
+        policy: Policy,
+    ) -> Cow<'q, [Claimant]> {
         match self.phase {
-            Phase::Closed | Phase::Ramping => {}
+            Phase::Closed | Phase::Ramping => Cow::Borrowed(queue),
             Phase::Probing { ticket: None } => {
-                queue.truncate(1);
-                for first in &mut queue {
-                    first.asked = policy.least(first.asked, first.least);
-                }
+                let first = queue.iter().find(|claimant| can_start(claimant)).copied();
+                let smallest =
+                    |first: Claimant| Claimant { asked: policy.least(first.asked, first.least), ..first };
+                first.map(smallest).into_iter().collect()
             }
-            Phase::Probing { ticket: Some(_) } | Phase::Open { .. } => queue.clear(),
+            Phase::Probing { ticket: Some(_) } | Phase::Open { .. } => Cow::Borrowed(&[]),
         }
-        queue
     }
 
     /// With this ticket as the probe; none if it does not look for one.

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+pub(super) use adaptive::{LOOK_AHEAD, is_protected};
 pub use adaptive::{OVERTAKES_MAX, SLACK, adaptive_steps};
 
 crate::words! {
@@ -164,7 +165,7 @@ pub fn reasons(policy: Policy, view: &View<'_>, shrunk: Option<Reason>) -> Vec<(
     let room = view.limit.saturating_sub(view.usage);
     let draining = match policy {
         Policy::Adaptive => {
-            view.queue.iter().position(|claimant| adaptive::is_protected(claimant, view.forecast.now()))
+            view.queue.iter().position(|claimant| is_protected(claimant, view.forecast.now()))
         }
         Policy::Halving | Policy::Fifo => None,
     };

@@ -99,26 +99,26 @@ fn later(
     let start = |start: &Option<Estimate>| {
         start.map_or(Duration::MAX, |start| if percent > 50 { start.p90 } else { start.p50 })
     };
-    let needed_for = |ticket: &Ticket| {
-        let (dag_id, parallel) = (ticket.holder.dag_id(), ticket.granted.unwrap_or(ticket.asked));
-        let expected = ledger.run_times.expected((dag_id, &ticket.table, ticket.class), parallel, percent);
-        match ticket.state {
-            _ if usual.is_none() => Duration::MAX,
-            State::Waiting => starts.get(&ticket.id).map_or(Duration::MAX, start).saturating_add(expected),
-            _ => left_of(expected, ticket.held_since(), now),
-        }
-    };
     // A new request waits behind the whole queue.
-    let (wait, usual) =
-        (starts.values().map(start).max().unwrap_or_default(), usual.unwrap_or(Duration::MAX));
+    let wait = starts.values().map(start).max().unwrap_or_default();
     let mut demand = [0, 0];
     for (horizon, length) in HORIZONS.into_iter().enumerate() {
-        let old = ledger.tickets().filter(|ticket| needed_for(ticket) > length).map(units);
         // New requests arrive evenly; without a queue, the first of them may have ended by then.
-        let share = if wait.saturating_add(usual) > length { length } else { usual };
+        let share = usual.filter(|usual| wait.saturating_add(*usual) <= length).unwrap_or(length);
         let new = u128::from(quantile(&past.0[horizon], percent).unwrap_or(0)) * share.as_millis();
-        let new = u64::try_from(new.div_ceil(length.as_millis())).unwrap_or(u64::MAX);
-        demand[horizon] = old.fold(new, u64::saturating_add);
+        demand[horizon] = u64::try_from(new.div_ceil(length.as_millis())).unwrap_or(u64::MAX);
+    }
+    for ticket in ledger.tickets() {
+        let (dag_id, parallel) = (ticket.holder.dag_id(), ticket.granted.unwrap_or(ticket.asked));
+        let expected = || ledger.run_times.expected((dag_id, &ticket.table, ticket.class), parallel, percent);
+        let needed_for = match ticket.state {
+            _ if usual.is_none() => Duration::MAX,
+            State::Waiting => starts.get(&ticket.id).map_or(Duration::MAX, start).saturating_add(expected()),
+            _ => left_of(expected(), ticket.held_since(), now),
+        };
+        for (demand, length) in demand.iter_mut().zip(HORIZONS) {
+            *demand = demand.saturating_add(if needed_for > length { units(ticket) } else { 0 });
+        }
     }
     demand
 }

@@ -7,7 +7,7 @@ use super::ticket::{Eta, Ticket, TicketId};
 use crate::duration;
 use crate::time::Timestamp;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -29,13 +29,6 @@ pub struct Estimate {
     pub p50: Duration,
     /// In nine of ten.
     pub p90: Duration,
-}
-
-impl Estimate {
-    /// If nothing starts for this long.
-    pub fn not_before(self, wait: Duration) -> Self {
-        Self { p50: self.p50.max(wait), p90: self.p90.max(wait) }
-    }
 }
 
 /// A pool and its history at an instant.
@@ -84,20 +77,19 @@ impl Forecast for Outlook<'_> {
     }
 }
 
-/// When each request is likely to start. Requests that do not fit even in an empty pool are left out.
+/// When each request is likely to start, in order, if none starts before `wait`. It ends before the first request that does
+/// not fit even in an empty pool.
 pub fn estimate(
     outlook: Outlook<'_>,
     limit: u64,
     queue: &[(Claimant, &Ticket)],
-) -> HashMap<TicketId, Estimate> {
-    let likely = starts(outlook, limit, queue, 50);
-    let late = starts(outlook, limit, queue, 90);
-    let both = likely.into_iter().zip(late);
-    queue
-        .iter()
-        .zip(both)
-        .map(|((claimant, _), (p50, p90))| (claimant.ticket, Estimate { p50, p90: p90.max(p50) }))
-        .collect()
+    wait: Duration,
+) -> impl Iterator<Item = Estimate> {
+    let (likely, late) = (starts(outlook, limit, queue, 50), starts(outlook, limit, queue, 90));
+    likely
+        .into_iter()
+        .zip(late)
+        .map(move |(p50, p90)| Estimate { p50: p50.max(wait), p90: p90.max(p50).max(wait) })
 }
 
 /// When each request starts, in order, as far as that can be said.

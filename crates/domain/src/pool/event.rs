@@ -109,7 +109,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// It gave some back, or got the rest of its request.
+    /// A holder has another number of units now: it gave some back, got more that it asked for, or its grant was raised
+    /// before it was claimed.
     Resized { ticket: TicketId, parallel: NonZeroU32, asked: NonZeroU32 },
     /// It wants this much in total; none: no more than it has.
     Wanted { ticket: TicketId, parallel: Option<NonZeroU32> },

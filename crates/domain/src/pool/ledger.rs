@@ -2,7 +2,7 @@
 
 use super::breaker::Phase;
 use super::command::Level;
-use super::decide::Turn;
+use super::decide::{OVERTAKES_MAX, Turn};
 use super::run_times::RunTimes;
 use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
@@ -37,6 +37,13 @@ impl PartialEq for Ledger {
         let is_same_pool = self.settings == other.settings && self.breaker == other.breaker;
         is_same_pool && self.tickets == other.tickets && self.version == other.version
     }
+}
+
+/// The ticket after an event, even if it has ended, and the tickets that it overtook.
+#[derive(Debug, Default)]
+pub struct Applied {
+    pub ticket: Option<Ticket>,
+    pub overtaken: Vec<TicketId>,
 }
 
 /// An event that cannot have happened: the log is damaged.
@@ -142,23 +149,15 @@ impl Ledger {
         self.tickets.insert(ticket.id, ticket);
     }
 
-    /// Applies an event. Returns the ticket after it, even if it has ended.
-    pub fn apply(&mut self, at: Timestamp, event: &Event) -> Result<Option<Ticket>, Contradiction> {
+    pub fn apply(&mut self, at: Timestamp, event: &Event) -> Result<Applied, Contradiction> {
         match event {
-            Event::Configured { settings, .. } => {
-                self.settings = (**settings).clone();
-                return Ok(None);
-            }
-            Event::Breaker { breaker } => {
-                self.breaker = (**breaker).clone();
-                return Ok(None);
-            }
+            Event::Configured { settings, .. } => self.settings = (**settings).clone(),
+            Event::Breaker { breaker } => self.breaker = (**breaker).clone(),
             Event::Snapshot { settings, tickets, breaker } => {
                 let run_times = std::mem::take(&mut self.run_times);
                 *self = Self::restore((**settings).clone(), self.version, tickets.iter().cloned());
                 self.run_times = run_times;
                 self.breaker = (**breaker).clone();
-                return Ok(None);
             }
             Event::Enqueued { ticket } => {
                 if self.holders.contains_key(&ticket.holder) || self.tickets.contains_key(&ticket.id) {
@@ -166,12 +165,12 @@ impl Ledger {
                     return Err(Contradiction::SecondTicket { ticket: ticket.id, holder });
                 }
                 self.put((**ticket).clone());
-                return Ok(Some((**ticket).clone()));
+                return Ok(Applied { ticket: Some((**ticket).clone()), overtaken: Vec::new() });
             }
             _ => {}
         }
         let kind = event.kind();
-        let Some(id) = event.ticket() else { return Ok(None) };
+        let Some(id) = event.ticket() else { return Ok(Applied::default()) };
         let known = self.tickets.get(&id).ok_or(Contradiction::NoTicket { kind, ticket: id })?;
         let wrong = Contradiction::WrongState { kind, ticket: id, state: known.state };
         let mut ticket = known.clone();
@@ -184,22 +183,21 @@ impl Ledger {
         {
             self.run_times.add(&ticket, at.since(claimed_at));
         }
+        let mut overtaken = Vec::new();
         if let Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. } = event {
-            for overtaken in self.ahead_of(&ticket, at) {
-                self.tickets
-                    .entry(overtaken)
-                    .and_modify(|ticket| ticket.overtaken = ticket.overtaken.saturating_add(1));
+            let order = ticket.order(at);
+            // Beyond the bound, they need not be counted and stored.
+            let is_counted = |other: &&mut Ticket| {
+                let is_ahead = other.state == State::Waiting && other.order(at) < order;
+                is_ahead && other.overtaken < OVERTAKES_MAX
+            };
+            for other in self.tickets.values_mut().filter(is_counted) {
+                other.overtaken += 1;
+                overtaken.push(other.id);
             }
         }
         self.put(ticket.clone());
-        Ok(Some(ticket))
-    }
-
-    /// The waiting requests that were in the queue before a ticket.
-    pub fn ahead_of(&self, ticket: &Ticket, at: Timestamp) -> Vec<TicketId> {
-        let order = ticket.order(at);
-        let is_ahead = |other: &&Ticket| other.state == State::Waiting && other.order(at) < order;
-        self.tickets.values().filter(is_ahead).map(|other| other.id).collect()
+        Ok(Applied { ticket: Some(ticket), overtaken })
     }
 }
 

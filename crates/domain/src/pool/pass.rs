@@ -6,10 +6,9 @@ mod breaker;
 mod turn;
 
 use super::command::{Answer, Command, Level, Release, ReleaseBy, Released};
-use super::decide::Turn;
 use super::estimate::Pace;
 use super::event_summary::story;
-use super::ledger::{Contradiction, Ledger};
+use super::ledger::{Applied, Contradiction, Ledger};
 use super::state::{State, next};
 use super::{End, Event, Holder, PoolName, Reason, Record, Settings, Ticket, TicketId};
 use crate::lease::Epoch;
@@ -27,7 +26,9 @@ pub struct Outcome {
     pub records: BTreeMap<PoolName, Vec<Record>>,
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
     pub ends: BTreeMap<TicketId, End>,
-    /// Pools that the head of a queue needs: make another pass over all of these.
+    /// Of `tickets`, those whose callers were not heard of: they expire when they would have expired.
+    pub unheard: BTreeSet<TicketId>,
+    /// Pools that waiting requests need: make another pass over all of these.
     pub wider: BTreeSet<PoolName>,
 }
 
@@ -157,13 +158,7 @@ impl Pass<'_> {
     fn apply(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
         let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
         let before = matches!(event, Event::Configured { .. }).then(|| ledger.settings().clone());
-        let ticket = ledger.apply(self.now, &event)?;
-        let overtaken = match (&event, &ticket) {
-            (Event::Granted { turn: Turn::EndsBefore | Turn::SpareUnits, .. }, Some(ticket)) => {
-                ledger.ahead_of(ticket, self.now)
-            }
-            _ => Vec::new(),
-        };
+        let Applied { ticket, overtaken } = ledger.apply(self.now, &event)?;
         let summary = story(self.now, &event, before.as_ref(), ticket.as_ref());
         let version = ledger.version() + 1;
         if let Event::Ended { ticket, end } = &event {
@@ -171,10 +166,16 @@ impl Pass<'_> {
         }
         let holder = ticket.as_ref().map(|ticket| ticket.holder.clone());
         if let Some(ticket) = ticket {
-            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket.id, ticket);
+            // Others may have brought these about.
+            let is_heard =
+                !matches!(event, Event::Estimated { .. } | Event::Resized { .. } | Event::Wanted { .. });
+            let is_heard = is_heard || self.present.contains_key(&ticket.id);
+            self.save(pool, ticket, is_heard);
         }
-        for ticket in overtaken {
-            self.touch(pool, ticket);
+        for id in overtaken {
+            if let Some(ticket) = self.ticket(pool, id).cloned() {
+                self.save(pool, ticket, false);
+            }
         }
         let records = self.outcome.records.entry(pool.clone()).or_default();
         let seq = i32::try_from(records.len()).unwrap_or(i32::MAX);
@@ -182,10 +183,20 @@ impl Pass<'_> {
         Ok(())
     }
 
+    fn save(&mut self, pool: &PoolName, ticket: Ticket, is_heard: bool) {
+        let id = ticket.id;
+        let is_known = self.outcome.tickets.entry(pool.clone()).or_default().insert(id, ticket).is_some();
+        if is_heard {
+            self.outcome.unheard.remove(&id);
+        } else if !is_known {
+            self.outcome.unheard.insert(id);
+        }
+    }
+
     /// Notes that the holder was heard of, without a decision.
     fn touch(&mut self, pool: &PoolName, ticket: TicketId) {
         if let Some(known) = self.ticket(pool, ticket).cloned() {
-            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket, known);
+            self.save(pool, known, true);
         }
     }
 

@@ -137,7 +137,7 @@ impl Replay {
         }
         let counted = from.and_then(|from| self.queue.leave(&from));
         if let (Some(Ticket { id, state: State::Waiting, overtaken, .. }), Some(counted)) = (before, counted)
-            && counted != *overtaken
+            && counted.min(OVERTAKES_MAX) != *overtaken
         {
             self.add(Fault::WrongOvertakes { ticket: *id, stored: *overtaken, counted });
         }
@@ -189,18 +189,23 @@ impl Replay {
             self.add(Fault::AgainstPolicy { ticket, parallel });
         }
         if let Some(turn) = turn {
-            self.check_turn(record, before, turn, policy);
+            self.check_turn(record, before, turn, policy, is_probe);
         }
     }
 
-    /// The first of the queue starts, or under the adaptive policy one that overtakes others within bounds.
-    fn check_turn(&mut self, record: &Record, before: &Ticket, turn: Turn, policy: Policy) {
-        let (ticket, at) = (before.id, record.at);
+    /// The first of the queue starts, or under the adaptive policy one that overtakes others within bounds. The log does not
+    /// tell when another pool stops a request for several pools: then probes and the adaptive policy pass it over.
+    fn check_turn(&mut self, record: &Record, before: &Ticket, turn: Turn, policy: Policy, is_probe: bool) {
+        let (ticket, at, ledger) = (before.id, record.at, &self.audit.ledger);
         let Some(place) = Place::of(before) else { return };
         let ahead: Vec<Place> = self.queue.ahead_of(&place, at).copied().collect();
+        let is_adaptive = policy == Policy::Adaptive;
+        let may_be_stopped = |id| ledger.ticket(id).is_some_and(|other| !other.with.is_empty());
         let is_right = match turn {
-            Turn::First => ahead.is_empty(),
-            Turn::EndsBefore | Turn::SpareUnits => policy == Policy::Adaptive && !ahead.is_empty(),
+            Turn::First => {
+                ahead.iter().all(|ahead| (is_adaptive || is_probe) && may_be_stopped(ahead.ticket))
+            }
+            Turn::EndsBefore | Turn::SpareUnits => is_adaptive && !ahead.is_empty(),
         };
         if !is_right {
             self.add(Fault::WrongTurn { ticket, turn, ahead: ahead.len(), policy });
@@ -211,6 +216,7 @@ impl Replay {
             let is_late = other.and_then(|other| other.eta).is_some_and(|eta| at > eta.p50.plus(SLACK));
             let why = match other {
                 Some(other) if other.state != State::Waiting => "has units and waits for more",
+                Some(other) if !other.with.is_empty() => continue,
                 _ if overtakes > OVERTAKES_MAX => "had been overtaken too often",
                 _ if is_late => "had waited too long beyond its estimate",
                 _ => continue,

@@ -14,8 +14,8 @@ pub fn default_rules() -> Vec<Rule> {
     let rules = [
         rule("process_died", CoreSignal::ProcessesDied, Above(0.0), NOW),
         average(rule("database_slow", CoreSignal::DatabaseSeconds, Above(1.0), MINUTE)),
-        // The three alarms of the pool specification, and one more: while no request gets units, the average wait of
-        // those that did says nothing. Usage is in percent of the limit, because a pool is never filled beyond it.
+        // The first three are the alarms of the pool specification. While no request gets units, the average wait of those
+        // that did says nothing, so there is one for the oldest. Usage is in percent of the limit, because a pool is never filled beyond it.
         average(rule("high_connection_usage", PoolSignal::LimitPercent, Above(90.0), 5 * MINUTE)),
         rule("long_queue_time", PoolSignal::WaitSeconds, Above(120.0), NOW),
         critical(rule("acquire_timeouts", PoolSignal::Timeouts, Above(5.0), NOW)),

@@ -160,7 +160,7 @@ impl Decider {
         }
     }
 
-    /// A pass, repeated over more pools while the head of a queue needs them. Decisions of the first pass stay, even if
+    /// A pass, repeated over more pools while waiting requests need them. Decisions of the first pass stay, even if
     /// a later one fails.
     async fn pass(
         &mut self,

@@ -105,8 +105,12 @@ impl Pools<'_> {
         }
         let has_failed =
             |index: usize| matches!(outcome.answers.get(index), Some(Answer::Refused { .. } | Answer::Gone));
-        let failed: Vec<_> = keys.into_iter().filter(|(index, _)| has_failed(*index)).collect();
-        self.idempotency().free_all(&failed).await?;
+        let (failed, settled): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(index, _)| has_failed(*index));
+        let is_settled = |key: &RequestKey| {
+            settled.iter().any(|(_, other)| (&other.caller, &other.key) == (&key.caller, &key.key))
+        };
+        let unsettled: Vec<_> = failed.into_iter().filter(|(_, key)| !is_settled(key)).collect();
+        self.idempotency().free_all(&unsettled, now).await?;
         // The rest are lapsed tickets: no caller waits for their answers, but they may need more pools.
         for (answer, command) in answers.zip(&lapsed) {
             if let Answer::Wider(pools) = answer {
@@ -149,7 +153,8 @@ impl Pools<'_> {
                 let end = outcome.ends.get(id);
                 concerns_others |= ticket.state == State::Granted || ticket.state == State::Cancelled;
                 let end_call = end.and_then(|_| call_of(pool, ticket));
-                saved.tickets.push(SavedTicket::new(ledger, ticket, end, end_call, now)?);
+                let is_heard = !outcome.unheard.contains(id);
+                saved.tickets.push(SavedTicket::new(ledger, ticket, end, end_call, is_heard, now)?);
             }
         }
         // Ended tickets first: a holder has one live ticket, also between two rows of this pass.
@@ -247,7 +252,7 @@ impl Pools<'_> {
         Ok(alive.into_iter().map(Into::into).collect())
     }
 
-    /// Pools with lapsed tickets or a queue: time alone may change their state.
+    /// Pools with lapsed tickets, a queue, or a breaker that is not closed: time alone may change their state.
     pub async fn due(&mut self) -> Result<BTreeSet<PoolName>> {
         let now = self.now().await?;
         let due = self.pool_due(now).await?;

@@ -93,6 +93,8 @@ pub(crate) struct SavedTicket {
     eta_p50: Option<i64>,
     eta_p90: Option<i64>,
     detail: String,
+    /// None if its caller was not heard of: then its expiry stays.
+    heard_at: Option<i64>,
 }
 
 impl SavedTicket {
@@ -101,6 +103,7 @@ impl SavedTicket {
         ticket: &Ticket,
         end: Option<&End>,
         end_call: Option<&str>,
+        is_heard: bool,
         now: Timestamp,
     ) -> Result<Self> {
         let has_ended = ticket.state.has_ended();
@@ -132,6 +135,7 @@ impl SavedTicket {
             eta_p50: ticket.eta.map(|eta| eta.p50.as_micros()),
             eta_p90: ticket.eta.map(|eta| eta.p90.as_micros()),
             detail: json(ticket)?,
+            heard_at: is_heard.then_some(now.as_micros()),
         })
     }
 

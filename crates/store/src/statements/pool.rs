@@ -13,26 +13,28 @@ use tidemill_domain::pool::{Settings, TicketId};
 use tidemill_domain::time::Timestamp;
 
 macro_rules! save_tickets {
-    ($tickets:literal, $now:literal) => {
+    ($tickets:literal) => {
         concat!(
             "insert into tidemill_pool_ticket
                  (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
                   enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, class, eta_p50, eta_p90, detail, heard_at)
              select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
                     {instant enqueued_at}, {instant started_at}, {instant ended_at}, ending, end_call,
-                    {instant expires_at}, lease_micros, class, {instant eta_p50}, {instant eta_p90}, detail, ", $now, "
+                    {instant expires_at}, lease_micros, class, {instant eta_p50}, {instant eta_p90}, detail, {instant heard_at}
              from {rows saved ", $tickets, ": id uuid, pool text, version bigint, state text, dag_id text, run_id text,
                   task text, map_index integer, table_name text, parallel bigint, units bigint, epoch bigint,
                   enqueued_at bigint, started_at bigint, ended_at bigint, ending text, end_call text,
-                  expires_at bigint, lease_micros bigint, class text, eta_p50 bigint, eta_p90 bigint, detail text}
+                  expires_at bigint, lease_micros bigint, class text, eta_p50 bigint, eta_p90 bigint, detail text,
+                  heard_at bigint}
              where true
              on conflict (id) do update
              set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
                  units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
                  ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-                 expires_at = excluded.expires_at, lease_micros = excluded.lease_micros,
-                 eta_p50 = excluded.eta_p50, eta_p90 = excluded.eta_p90, detail = excluded.detail,
-                 heard_at = excluded.heard_at"
+                 lease_micros = excluded.lease_micros, eta_p50 = excluded.eta_p50, eta_p90 = excluded.eta_p90,
+                 detail = excluded.detail, heard_at = coalesce(excluded.heard_at, tidemill_pool_ticket.heard_at),
+                 expires_at = case when excluded.heard_at is null then tidemill_pool_ticket.expires_at
+                                   else excluded.expires_at end"
         )
     };
 }
@@ -130,11 +132,11 @@ statements! {
          where pool = $1 and version > $2 order by version"
     }
 
-    /// Pools with a lapsed or queued ticket.
+    /// Pools with a lapsed or queued ticket, or a breaker that is not closed: holders may wait for more.
     fn pool_due(now: Timestamp) -> Vec<String> {
         "select pool from tidemill_pool_ticket where ended_at is null and expires_at <= $1
          union
-         select name from tidemill_pool where waiting > 0"
+         select name from tidemill_pool where waiting > 0 or breaker not like '%\"phase\":\"closed\"%'"
     }
 
     /// Live, or ended and not deleted yet.
@@ -165,14 +167,13 @@ statements! {
         postgres {
             bind(serialised(&pass.tickets)?, serialised(&pass.records)?, serialised(&pass.pools)?, now)
             concat!(
-                "with tickets as (", save_tickets!("$1", "$4"), "), records as (", save_records!("$2"), ") ",
+                "with tickets as (", save_tickets!("$1"), "), records as (", save_records!("$2"), ") ",
                 save_pools!("$3", "$4")
             )
         }
         sqlite |connection| {
-            sqlx::query(in_dialect!(false, save_tickets!("$1", "$2")))
+            sqlx::query(in_dialect!(false, save_tickets!("$1")))
                 .bind(serialised(&pass.tickets)?)
-                .bind(DbTime(now))
                 .execute(&mut *connection)
                 .await?;
             sqlx::query(in_dialect!(false, save_records!("$1")))

@@ -23,7 +23,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::pool::command::{Acquire, Answer, Call, Command, Part, Release, ReleaseBy, RequestKey};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
-use tidemill_domain::pool::{Class, Holder, Policy, PoolName, Settings, State, TicketId};
+use tidemill_domain::pool::{Holder, Policy, PoolName, Settings, State, TicketId};
 use tidemill_store::idempotency::{Claim, KEEP_ANSWERS};
 use tidemill_store::pool::{Defined, Lapses, PassRequest, PoolCache};
 use uuid::Uuid;
@@ -68,18 +68,9 @@ fn ticket_id() -> TicketId {
 pub(crate) fn acquire(run: &str, units: u32) -> Acquire {
     let request = ticket_id();
     let parallel = NonZeroU32::new(units);
-    Acquire {
-        request,
-        parts: vec![Part { pool: adw(), ticket: request, parallel, sessions: None, least: parallel }],
-        holder: Holder::run("dag", run).unwrap(),
-        class: Class::Normal,
-        table: "SALES".into(),
-        hint: None,
-        lease_for: None,
-        deadline: None,
-        stays: Duration::ZERO,
-        call: None,
-    }
+    let part = Part { pool: adw(), ticket: request, parallel, sessions: None, least: parallel };
+    let holder = Holder::run("dag", run).unwrap();
+    Acquire { table: "SALES".into(), ..Acquire::new(request, holder, vec![part]) }
 }
 
 pub(crate) fn release(run: &str) -> Release {
@@ -291,7 +282,7 @@ async fn a_call_that_comes_again_late_gives_back_nothing_that_came_after(bench: 
 }
 
 async fn a_key_belongs_to_one_request_for_a_day(bench: Bench) {
-    create(&bench, 10).await;
+    let settings = create(&bench, 10).await;
     let mut cache = PoolCache::default();
     let asked = Acquire { call: keyed("k", b"a"), ..acquire("a", 6) };
     let first = ask(&bench, &mut cache, asked.clone()).await;
@@ -322,6 +313,17 @@ async fn a_key_belongs_to_one_request_for_a_day(bench: Bench) {
     assert!(matches!(ask(&bench, &mut cache, refused).await, Answer::Refused { .. }));
     let right = Acquire { call: keyed("k4", b"d"), ..acquire("c", 1) };
     assert_eq!(units(&ask(&bench, &mut cache, right).await), Some(1));
+
+    // A repetition that fails does not give up the key of the call that succeeded.
+    let asked = Acquire { call: keyed("k5", b"e"), ..acquire("e", 4) };
+    assert_eq!(units(&ask(&bench, &mut cache, asked.clone()).await), Some(4));
+    give_back(&bench, &mut cache, release("e")).await;
+    bench.clock.advance(Duration::from_secs(1));
+    let settings = Box::new(Settings { max_units: 3, ..settings });
+    pass(&bench, &mut cache, &[Command::Configure { settings, by: None }]).await;
+    assert!(matches!(ask(&bench, &mut cache, asked).await, Answer::Refused { .. }));
+    let other = Acquire { call: keyed("k5", b"f"), ..acquire("f", 1) };
+    assert_eq!(ask(&bench, &mut cache, other).await, Answer::KeyReused);
 
     bench.clock.advance(KEEP_ANSWERS + Duration::from_secs(1));
     let late = Acquire { call: keyed("k", b"b"), ..acquire("d", 1) };

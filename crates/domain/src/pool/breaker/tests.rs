@@ -2,18 +2,13 @@
 
 use super::*;
 use crate::pool::Weight;
+use crate::pool::tests::{id, some};
 use proptest::prelude::*;
-use std::num::NonZeroU32;
-use uuid::Uuid;
 
 const START: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 
 /// The longest way from any state that nobody opened by hand to closed, if a probe starts at once and works.
 const CLOSES_WITHIN: Duration = Duration::from_secs(600 + 60 + 20 * 30);
-
-fn id(number: u128) -> TicketId {
-    TicketId::new(Uuid::from_u128(number))
-}
 
 fn level(usage: u64, limit: u64) -> Level {
     Level { usage, limit, max_units: 1_000 }
@@ -85,8 +80,7 @@ fn a_phase_begins_again_when_the_clock_has_gone_back() {
 }
 
 #[test]
-fn only_the_first_of_the_queue_is_a_probe_and_in_its_smallest_size() {
-    let some = |number| NonZeroU32::new(number).unwrap();
+fn only_the_first_that_can_start_is_a_probe_and_in_its_smallest_size() {
     let claimant = |number| Claimant {
         ticket: id(number),
         asked: some(8),
@@ -97,16 +91,17 @@ fn only_the_first_of_the_queue_is_a_probe_and_in_its_smallest_size() {
         estimated_start: None,
     };
     let admitted = |phase, policy| {
-        let queue = Breaker { phase, ..Breaker::default() }.admits(vec![claimant(1), claimant(2)], policy);
-        queue
+        let queue = [claimant(1), claimant(2), claimant(3)];
+        Breaker { phase, ..Breaker::default() }
+            .admits(&queue, |claimant| claimant.ticket != id(1), policy)
             .iter()
             .map(|claimant| (claimant.ticket.get().as_u128(), claimant.asked.get()))
             .collect::<Vec<_>>()
     };
 
-    assert_eq!(admitted(Phase::Closed, Policy::Halving), [(1, 8), (2, 8)]);
-    assert_eq!(admitted(Phase::Probing { ticket: None }, Policy::Halving), [(1, 2)]);
-    assert_eq!(admitted(Phase::Probing { ticket: None }, Policy::Fifo), [(1, 8)]);
+    assert_eq!(admitted(Phase::Closed, Policy::Halving), [(1, 8), (2, 8), (3, 8)]);
+    assert_eq!(admitted(Phase::Probing { ticket: None }, Policy::Halving), [(2, 2)]);
+    assert_eq!(admitted(Phase::Probing { ticket: None }, Policy::Fifo), [(2, 8)]);
     assert_eq!(admitted(Phase::Probing { ticket: Some(id(1)) }, Policy::Halving), []);
     assert_eq!(admitted(Phase::Open { until: None }, Policy::Halving), []);
 }

@@ -30,7 +30,7 @@ const SCARCE: u64 = 2;
 const DEADLINE_MARGIN_PERCENT: u32 = 160;
 
 /// So many requests behind the first are considered for an early start.
-const LOOK_AHEAD: usize = 500;
+pub(in crate::pool) const LOOK_AHEAD: usize = 500;
 
 pub(super) fn decide(view: &View<'_>) -> Vec<Grant> {
     let mut plan = Plan::new(view);
@@ -55,7 +55,7 @@ pub fn adaptive_steps(asked: NonZeroU32, least: NonZeroU32) -> impl Iterator<Ite
 }
 
 /// Whether nobody may start before it any more.
-pub(super) fn is_protected(claimant: &Claimant, now: Timestamp) -> bool {
+pub(in crate::pool) fn is_protected(claimant: &Claimant, now: Timestamp) -> bool {
     claimant.has > 0
         || claimant.overtaken >= OVERTAKES_MAX
         || claimant.estimated_start.is_some_and(|start| now > start.plus(SLACK))

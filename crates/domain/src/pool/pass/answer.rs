@@ -13,28 +13,27 @@ use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-pub(super) struct Queue {
-    places: HashMap<TicketId, (u32, Reason)>,
-    estimates: HashMap<TicketId, Estimate>,
+/// So many requests whose callers are not heard of in a pass get an estimate in it: after a pause, thousands may lack one.
+const ESTIMATES_AT_ONCE: u32 = 100;
+
+/// Position, reason and estimate of the requests in a queue.
+pub(super) type Queue = HashMap<TicketId, (u32, Reason, Option<Estimate>)>;
+
+fn queue_of(ledger: &Ledger, now: Timestamp) -> Queue {
+    let place = |(position, (id, reason, estimate))| (id, (position, reason, estimate));
+    (1..).zip(queue_positions(ledger, now)).map(place).collect()
 }
 
-/// All waiting requests in order, with reason and estimate.
-pub fn queue_positions(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
-    let queue = Queue::of(ledger, now);
-    let mut places: Vec<_> = queue.places.iter().collect();
-    places.sort_by_key(|(_, (position, _))| *position);
-    let with_estimate =
-        |(id, (_, reason)): (&TicketId, &(u32, Reason))| (*id, *reason, queue.estimates.get(id).copied());
-    places.into_iter().map(with_estimate).collect()
-}
-
-fn stopped(ledger: &Ledger, now: Timestamp) -> Option<Reason> {
+/// Why nobody in the queue starts; `first` are the units that its first request needs at least.
+fn stopped(ledger: &Ledger, now: Timestamp, first: u64) -> Option<Reason> {
     let (settings, level) = (ledger.settings(), ledger.level_at(now));
     let (limit, usage) = (settings.limit_at(now), level.usage);
     if settings.paused.is_some() {
         return Some(Reason::PoolPaused);
     }
-    if ledger.breaker().is_open() || (level.over_by() > 0 && usage <= limit) {
+    let with_first = usage.saturating_add(first);
+    let fits_but_for_the_breaker = level.limit < with_first && with_first <= limit;
+    if ledger.breaker().is_open() || fits_but_for_the_breaker || (level.over_by() > 0 && usage <= limit) {
         return Some(Reason::BreakerOpen);
     }
     let usual = admit_limit(settings.max_units, settings.threshold_percent);
@@ -46,53 +45,50 @@ fn stopped(ledger: &Ledger, now: Timestamp) -> Option<Reason> {
     }
 }
 
-impl Queue {
-    fn of(ledger: &Ledger, now: Timestamp) -> Self {
-        let policy = ledger.settings().policy;
-        let under_policy = |ticket| {
-            let claimant = Claimant::of(ticket);
-            (Claimant { least: policy.least(claimant.asked, claimant.least), ..claimant }, ticket)
-        };
-        let queue: Vec<(Claimant, &Ticket)> = ledger.queue(now).into_iter().map(under_policy).collect();
-        let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
-        let Level { limit, usage, .. } = ledger.level_at(now);
-        // If the first request would fit here, another of its pools keeps it waiting.
-        let fits = |claimant: &&(Claimant, &Ticket)| {
-            usage.saturating_add(claimant.0.needs(claimant.0.least)) <= limit && !claimant.1.with.is_empty()
-        };
-        let held: BTreeSet<TicketId> =
-            queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
-        let outlook = Outlook { ledger, now };
-        let view = View { limit, usage, queue: &claimants, held: &held, forecast: &outlook };
-        let reasons = reasons(policy, &view, stopped(ledger, now));
-        let places = (1..).zip(reasons).map(|(position, (id, reason))| (id, (position, reason))).collect();
-        // The ramp of a breaker is left out: it is short, and a probe starts with whatever fits the pool.
-        let limit = ledger.settings().limit_at(now);
-        // The end of a pause is unknown, and so is that of a breaker that was opened by hand.
-        let wait = ledger.breaker().wait(now).filter(|_| ledger.settings().paused.is_none());
-        let estimates = wait.map_or_else(HashMap::new, |wait| {
-            let starts = estimate(outlook, limit, &queue).into_iter();
-            starts.map(|(id, estimate)| (id, estimate.not_before(wait))).collect()
-        });
-        Self { places, estimates }
-    }
+/// All waiting requests in order, with reason and estimate.
+pub fn queue_positions(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
+    let policy = ledger.settings().policy;
+    let under_policy = |ticket| {
+        let claimant = Claimant::of(ticket);
+        (Claimant { least: policy.least(claimant.asked, claimant.least), ..claimant }, ticket)
+    };
+    let queue: Vec<(Claimant, &Ticket)> = ledger.queue(now).into_iter().map(under_policy).collect();
+    let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
+    let Level { limit, usage, .. } = ledger.level_at(now);
+    let first = claimants.first().map_or(0, |claimant| claimant.needs(claimant.least));
+    // If the first request would fit here, another of its pools keeps it waiting.
+    let fits = usage.saturating_add(first) <= limit;
+    let held = queue.iter().take(1).filter(|(_, ticket)| fits && !ticket.with.is_empty());
+    let held: BTreeSet<TicketId> = held.map(|(claimant, _)| claimant.ticket).collect();
+    let outlook = Outlook { ledger, now };
+    let view = View { limit, usage, queue: &claimants, held: &held, forecast: &outlook };
+    let reasons = reasons(policy, &view, stopped(ledger, now, first));
+    // The ramp of a breaker is left out: it is short, and a probe starts with whatever fits the pool.
+    let limit = ledger.settings().limit_at(now);
+    // The end of a pause is unknown, and so is that of a breaker that was opened by hand.
+    let wait = ledger.breaker().wait(now).filter(|_| ledger.settings().paused.is_none());
+    let estimates = wait.into_iter().flat_map(|wait| estimate(outlook, limit, &queue, wait)).map(Some);
+    let estimates = estimates.chain(std::iter::repeat(None));
+    reasons.into_iter().zip(estimates).map(|((id, reason), estimate)| (id, reason, estimate)).collect()
 }
 
 impl Pass<'_> {
     /// Records when new requests in the queues should start, so that the estimates can be compared with what happens.
     pub(super) fn estimate(&mut self) -> Result<(), Contradiction> {
-        let is_new = |ticket: &Ticket| ticket.state == State::Waiting && ticket.eta.is_none();
+        let mut others = 0..ESTIMATES_AT_ONCE;
         let pools: Vec<PoolName> = self.outcome.tickets.keys().cloned().collect();
         for pool in pools {
             let Some(ledger) = self.ledgers.get(&pool) else { continue };
-            let new: Vec<TicketId> =
-                ledger.tickets().filter(|ticket| is_new(ticket)).map(|ticket| ticket.id).collect();
+            let lacks_one = |ticket: &&Ticket| ticket.state == State::Waiting && ticket.eta.is_none();
+            let is_due = |ticket: &&Ticket| self.present.contains_key(&ticket.id) || others.next().is_some();
+            let due = ledger.tickets().filter(lacks_one).filter(is_due);
+            let new: Vec<TicketId> = due.map(|ticket| ticket.id).collect();
             if new.is_empty() {
                 continue;
             }
-            let queue = Queue::of(ledger, self.now);
+            let queue = queue_of(ledger, self.now);
             for ticket in new {
-                if let Some(Estimate { p50, p90 }) = queue.estimates.get(&ticket) {
+                if let Some((_, _, Some(Estimate { p50, p90 }))) = queue.get(&ticket) {
                     let eta = Eta { p50: self.now.plus(*p50), p90: self.now.plus(*p90) };
                     self.apply(&pool, Event::Estimated { ticket, eta })?;
                 }
@@ -144,9 +140,8 @@ impl Pass<'_> {
             let Some(ticket) = ledger.ticket(*id).filter(|ticket| ticket.state == State::Waiting) else {
                 continue;
             };
-            let queue = self.queues.entry(pool.clone()).or_insert_with(|| Queue::of(ledger, self.now));
-            let (position, reason) = queue.places.get(id).copied().unwrap_or((1, Reason::PoolFull));
-            let estimate = queue.estimates.get(id).copied();
+            let queue = self.queues.entry(pool.clone()).or_insert_with(|| queue_of(ledger, self.now));
+            let (position, reason, estimate) = queue.get(id).copied().unwrap_or((1, Reason::PoolFull, None));
             let waits = Waits {
                 pool: pool.clone(),
                 tickets: Vec::new(),

@@ -7,10 +7,13 @@ use crate::pool::{Answer, Breaker, BreakerChange, End, Event, Ledger, PoolName, 
 
 impl Pass<'_> {
     pub(super) fn change_breaker(&mut self, pool: &PoolName, change: &BreakerChange) -> EarlyResult {
-        let Some(ledger) = self.ledgers.get(pool) else {
+        if !self.ledgers.contains_key(pool) {
             return answer_now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool });
-        };
-        if let Some(breaker) = ledger.breaker().changed(change, self.level(pool), self.now) {
+        }
+        // The change is judged by the phase of this instant.
+        self.advance_breaker(pool)?;
+        let changed = |ledger: &Ledger| ledger.breaker().changed(change, self.level(pool), self.now);
+        if let Some(breaker) = self.ledgers.get(pool).and_then(changed) {
             self.set_breaker(pool, breaker)?;
         }
         answer_now(Answer::Done)
@@ -35,20 +38,9 @@ impl Pass<'_> {
         self.apply(pool, Event::Breaker { breaker: Box::new(breaker) })
     }
 
-    /// Records what follows from the time and from the probes.
-    pub(super) fn advance_breakers(&mut self) -> Result<(), Contradiction> {
-        let advanced: Vec<(PoolName, Breaker)> = self
-            .ledgers
-            .iter()
-            .filter_map(|(pool, ledger)| Some((pool.clone(), self.advanced(pool, ledger)?)))
-            .collect();
-        for (pool, breaker) in advanced {
-            self.set_breaker(&pool, breaker)?;
-        }
-        Ok(())
-    }
-
-    fn advanced(&self, pool: &PoolName, ledger: &Ledger) -> Option<Breaker> {
+    /// Records what follows from the time and from the probe.
+    pub(super) fn advance_breaker(&mut self, pool: &PoolName) -> Result<(), Contradiction> {
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(()) };
         let breaker = ledger.breaker();
         let probe = match breaker.phase {
             Phase::Probing { ticket: Some(id) } => {
@@ -58,6 +50,9 @@ impl Pass<'_> {
             }
             _ => Probe::Pending,
         };
-        breaker.advanced(ledger.settings().limit_at(self.now), probe, self.now)
+        match breaker.advanced(ledger.settings().limit_at(self.now), probe, self.now) {
+            Some(breaker) => self.set_breaker(pool, breaker),
+            None => Ok(()),
+        }
     }
 }

@@ -6,44 +6,46 @@
 //! and two requests never wait for each other.
 
 use super::Pass;
-use crate::pool::decide::{Claimant, Grant, Policy, Size, View, adaptive_steps, decide};
+use crate::pool::decide::{
+    Claimant, Grant, LOOK_AHEAD, Policy, Size, View, adaptive_steps, decide, is_protected,
+};
 use crate::pool::estimate::Outlook;
 use crate::pool::ledger::Contradiction;
 use crate::pool::{End, Event, Ledger, PoolName, State, Ticket, TicketId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
+
+/// Requests for several pools that cannot start now.
+#[derive(Default)]
+pub(super) struct Holds {
+    /// One of their pools is not part of this pass.
+    unreachable: BTreeSet<TicketId>,
+    /// Another of their pools is paused, or its breaker lets nothing start.
+    stopped: BTreeSet<TicketId>,
+    /// All of these, and those for which another of their pools has no room.
+    pub(super) held: BTreeSet<TicketId>,
+}
+
+type Queues = BTreeMap<PoolName, Vec<Claimant>>;
 
 impl Pass<'_> {
     pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
-        self.advance_breakers()?;
+        for pool in self.ledgers.keys().cloned().collect::<Vec<_>>() {
+            self.advance_breaker(&pool)?;
+        }
         self.turn_away()?;
-        let queue = |ledger: &Ledger| {
-            let queue = ledger.queue(self.now).into_iter().map(Claimant::of).collect();
-            ledger.breaker().admits(queue, ledger.settings().policy)
-        };
-        let queues: BTreeMap<PoolName, Vec<Claimant>> =
-            self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect();
-        let unreachable = self.unreachable();
-        let mut held = unreachable.clone();
+        let (queues, mut holds) = (self.claimants(), self.holds());
         let offers = loop {
-            let offers = self.offers(&queues, &held);
+            let offers = self.offers(&queues, &holds);
             let partly = self.partly_offered(&offers);
             if partly.is_empty() {
                 break offers;
             }
-            held.extend(partly);
+            holds.held.extend(partly);
         };
         for (pool, grants) in &offers {
-            let is_left = |claimant: &&Claimant| !grants.iter().any(|grant| grant.ticket == claimant.ticket);
-            let head = queues.get(pool).and_then(|queue| queue.iter().find(is_left));
-            let is_stuck = |head: &&Claimant| {
-                unreachable.contains(&head.ticket) && self.may_move(pool, grants, &queues, head)
-            };
-            if let Some(head) = head.filter(is_stuck) {
-                let needed = self.ticket(pool, head.ticket).map(|ticket| self.needed_pools(ticket));
-                self.outcome.wider.extend(needed.into_iter().flatten());
-                self.outcome.wider.insert(pool.clone());
-            }
+            self.widen(pool, &queues, grants, &holds);
         }
         for (pool, grants) in offers {
             for grant in grants {
@@ -51,6 +53,74 @@ impl Pass<'_> {
             }
         }
         self.raise()
+    }
+
+    pub(super) fn claimants(&self) -> Queues {
+        let queue = |ledger: &Ledger| ledger.queue(self.now).into_iter().map(Claimant::of).collect();
+        self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect()
+    }
+
+    /// Found before the policies decide, so that these need few rounds.
+    pub(super) fn holds(&self) -> Holds {
+        let mut holds = Holds::default();
+        let waiting = self.ledgers.values().flat_map(Ledger::tickets);
+        for ticket in waiting.filter(|ticket| ticket.state == State::Waiting && !ticket.with.is_empty()) {
+            let is_unreachable = ticket.with.iter().any(|pool| !self.ledgers.contains_key(pool));
+            let (mut is_stopped, mut has_room) = (false, true);
+            for (pool, sibling) in self.siblings(ticket) {
+                let Some(ledger) = self.ledgers.get(&pool) else { continue };
+                let Some(claimant) = ledger.ticket(sibling).map(Claimant::of) else { continue };
+                let settings = ledger.settings();
+                is_stopped |= settings.paused.is_some() || ledger.breaker().stops_all();
+                let room = ledger.grant_limit_at(self.now).saturating_sub(ledger.usage());
+                has_room &= claimant.needs(settings.policy.least(claimant.asked, claimant.least)) <= room;
+            }
+            holds.unreachable.extend(is_unreachable.then_some(ticket.id));
+            holds.stopped.extend(is_stopped.then_some(ticket.id));
+            holds.held.extend((is_unreachable || is_stopped || !has_room).then_some(ticket.id));
+        }
+        holds
+    }
+
+    /// The part of a queue that may start. A probe need not be the first, if that cannot start.
+    fn admitted<'q>(&self, pool: &PoolName, queues: &'q Queues, holds: &Holds) -> Cow<'q, [Claimant]> {
+        let ledger = self.ledgers.get(pool).filter(|ledger| ledger.settings().paused.is_none());
+        let (Some(ledger), Some(queue)) = (ledger, queues.get(pool)) else { return Cow::Borrowed(&[]) };
+        // Who is only unreachable may start in a wider pass.
+        let can_start = |claimant: &Claimant| {
+            let id = &claimant.ticket;
+            !holds.stopped.contains(id) && (!holds.held.contains(id) || holds.unreachable.contains(id))
+        };
+        ledger.breaker().admits(queue, can_start, ledger.settings().policy)
+    }
+
+    /// Asks for the other pools of waiting requests that might then start or be refused, or no longer stop others.
+    fn widen(&mut self, pool: &PoolName, queues: &Queues, grants: &[Grant], holds: &Holds) {
+        let (Some(ledger), Some(queue)) = (self.ledgers.get(pool), queues.get(pool)) else { return };
+        if holds.unreachable.is_empty() {
+            return;
+        }
+        let (settings, now) = (ledger.settings(), self.now);
+        let granted: HashMap<TicketId, NonZeroU32> =
+            grants.iter().map(|grant| (grant.ticket, grant.parallel)).collect();
+        let given = |claimant: &Claimant| Some(claimant.needs(*granted.get(&claimant.ticket)?));
+        let usage = queue.iter().filter_map(given).fold(ledger.usage(), u64::saturating_add);
+        let room = ledger.grant_limit_at(now).saturating_sub(usage);
+        let is_adaptive = settings.policy == Policy::Adaptive;
+        let lets_start = settings.paused.is_none() && !ledger.breaker().stops_all();
+        let matters = |claimant: &&Claimant| {
+            let needs = claimant.needs(settings.policy.least(claimant.asked, claimant.least));
+            let is_in_the_way = is_adaptive && is_protected(claimant, now);
+            let may_start = lets_start && !holds.stopped.contains(&claimant.ticket);
+            let is_too_large = needs > settings.greatest_limit();
+            holds.unreachable.contains(&claimant.ticket)
+                && (is_too_large || (may_start && (needs <= room || is_in_the_way)))
+        };
+        let left = queue.iter().filter(|claimant| !granted.contains_key(&claimant.ticket));
+        let looked_at = left.take(if is_adaptive { LOOK_AHEAD + 1 } else { 1 });
+        for ticket in looked_at.filter(matters).filter_map(|claimant| ledger.ticket(claimant.ticket)) {
+            self.outcome.wider.extend(ticket.with.iter().chain([pool]).cloned());
+        }
     }
 
     /// Where nobody waits, requests that got less get more, as long as their holders have not heard of the grant.
@@ -81,24 +151,6 @@ impl Pass<'_> {
             self.apply(&pool, Event::Resized { ticket, parallel, asked })?;
         }
         Ok(())
-    }
-
-    /// Whether the head of a queue would get units or be refused here if its other pools were part of the pass.
-    fn may_move(
-        &self,
-        pool: &PoolName,
-        grants: &[Grant],
-        queues: &BTreeMap<PoolName, Vec<Claimant>>,
-        head: &Claimant,
-    ) -> bool {
-        let (Some(ledger), Some(queue)) = (self.ledgers.get(pool), queues.get(pool)) else { return false };
-        let settings = ledger.settings();
-        let claimant = |grant: &Grant| queue.iter().find(|claimant| claimant.ticket == grant.ticket);
-        let given: u64 = grants.iter().filter_map(|grant| Some(claimant(grant)?.needs(grant.parallel))).sum();
-        let needs = head.needs(settings.policy.least(head.asked, head.least));
-        let fits =
-            ledger.usage().saturating_add(given).saturating_add(needs) <= ledger.grant_limit_at(self.now);
-        (fits && settings.paused.is_none()) || needs > settings.greatest_limit()
     }
 
     /// Ends requests that the pool has become too small for. A holder that waits for more keeps what it has.
@@ -133,34 +185,23 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Requests for a pool that is not part of this pass.
-    fn unreachable(&self) -> BTreeSet<TicketId> {
-        let is_outside = |ticket: &&Ticket| {
-            ticket.state == State::Waiting && ticket.with.iter().any(|pool| !self.ledgers.contains_key(pool))
-        };
-        let tickets = self.ledgers.values().flat_map(|ledger| ledger.tickets());
-        tickets.filter(is_outside).map(|ticket| ticket.id).collect()
-    }
-
-    fn offers(
-        &self,
-        queues: &BTreeMap<PoolName, Vec<Claimant>>,
-        held: &BTreeSet<TicketId>,
-    ) -> BTreeMap<PoolName, Vec<Grant>> {
+    pub(super) fn offers(&self, queues: &Queues, holds: &Holds) -> BTreeMap<PoolName, Vec<Grant>> {
         let offer = |(pool, ledger): (&PoolName, &Ledger)| {
-            let settings = ledger.settings();
-            let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
-            let limit = ledger.grant_limit_at(self.now);
+            let (policy, mut queue) = (ledger.settings().policy, self.admitted(pool, queues, holds));
+            // Where requests may overtake others, nothing is reserved for one that another pool stops.
+            if policy == Policy::Adaptive && !holds.stopped.is_empty() {
+                queue.to_mut().retain(|claimant| !holds.stopped.contains(&claimant.ticket));
+            }
+            let (limit, usage) = (ledger.grant_limit_at(self.now), ledger.usage());
             let forecast = &Outlook { ledger, now: self.now };
-            let view = View { limit, usage: ledger.usage(), queue, held, forecast };
-            let grants = if settings.paused.is_some() { Vec::new() } else { decide(settings.policy, &view) };
-            (pool.clone(), grants)
+            let view = View { limit, usage, queue: &queue, held: &holds.held, forecast };
+            (pool.clone(), decide(policy, &view))
         };
         self.ledgers.iter().map(offer).collect()
     }
 
     /// Requests that were offered units in one of their pools and not in another.
-    fn partly_offered(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
+    pub(super) fn partly_offered(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
         let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
         let is_partly_offered = |pool: &PoolName, id: &TicketId| {
             let Some(ticket) = self.ticket(pool, *id) else { return false };

@@ -7,7 +7,7 @@
 use super::score::{Score, score, usage_steps};
 use super::{Batch, Night, PoolStart, Run, RunLength, Start, Workload, simulate};
 use crate::pool::estimate::allowed_time;
-use crate::pool::ledger::Contradiction;
+use crate::pool::ledger::{Applied, Contradiction};
 use crate::pool::run_times::RunTimes;
 use crate::pool::usage::UsageStep;
 use crate::pool::weight::shape_of;
@@ -92,11 +92,11 @@ impl Log {
     /// Records that contradict the others are left out: the auditor is there to find them.
     pub fn see(&mut self, record: &Record) {
         match self.ledger.apply(record.at, &record.event) {
-            Ok(Some(ticket)) => {
+            Ok(Applied { ticket: Some(ticket), .. }) => {
                 let ended_at = ticket.state.has_ended().then_some(record.at);
                 self.tickets.insert(ticket.id, (ticket, ended_at));
             }
-            Ok(None) => {
+            Ok(_) => {
                 for ticket in self.ledger.tickets() {
                     self.tickets.entry(ticket.id).or_insert_with(|| (ticket.clone(), None));
                 }

@@ -19,6 +19,8 @@ struct Seat {
     queued_since: Option<Timestamp>,
     is_claimed: bool,
     overtaken: u32,
+    /// Another pool may stop it, so it is passed over.
+    needs_several: bool,
 }
 
 /// All tickets of a pool.
@@ -129,6 +131,7 @@ impl Seats {
             queued_since: Some(ticket.enqueued_at),
             is_claimed: false,
             overtaken: 0,
+            needs_several: !ticket.with.is_empty(),
         };
         assert!(self.seats.insert(ticket.id, seat).is_none());
         assert!(self.holders.insert(ticket.holder.clone()), "a second ticket of {}", ticket.holder);
@@ -140,9 +143,9 @@ impl Seats {
         let place = self.place(ticket, record.at).unwrap();
         let ahead: Vec<TicketId> = self
             .seats
-            .iter()
-            .filter(|(id, _)| self.place(**id, record.at).is_some_and(|other| other < place))
-            .map(|(id, _)| *id)
+            .keys()
+            .filter(|id| self.place(**id, record.at).is_some_and(|other| other < place))
+            .copied()
             .collect();
         assert!(!ahead.is_empty(), "nobody was ahead of {ticket}");
         assert!(
@@ -152,13 +155,16 @@ impl Seats {
         for id in ahead {
             let seat = self.seats.get_mut(&id).unwrap();
             seat.overtaken += 1;
-            assert!(seat.overtaken <= OVERTAKES_MAX, "{id} was overtaken too often");
+            assert!(seat.overtaken <= OVERTAKES_MAX || seat.needs_several, "{id} was overtaken too often");
         }
     }
 
     /// Units go to the first of the queue, as long as there are any.
     fn give(&mut self, record: &Record, ticket: TicketId, parallel: NonZeroU32, turn: Turn) {
-        assert!(turn != Turn::First || self.first(record.at) == Some(ticket), "overtaken");
+        let is_probe = self.breaker.phase == Phase::Probing { ticket: Some(ticket) };
+        let may_pass = is_probe || self.settings.policy == Policy::Adaptive;
+        let is_passed = |id: &TicketId| may_pass && self.seats[id].needs_several && *id != ticket;
+        assert!(turn != Turn::First || self.first_but(record.at, is_passed) == Some(ticket), "overtaken");
         assert!(self.settings.paused.is_none(), "granted in a pause");
         let seat = self.seats.get_mut(&ticket).unwrap();
         self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
@@ -177,7 +183,12 @@ impl Seats {
 
     /// The first of the queue.
     pub(super) fn first(&self, now: Timestamp) -> Option<TicketId> {
-        self.seats.keys().filter_map(|id| self.place(*id, now)).min().map(|(_, _, _, id)| id)
+        self.first_but(now, |_| false)
+    }
+
+    fn first_but(&self, now: Timestamp, is_passed: impl Fn(&TicketId) -> bool) -> Option<TicketId> {
+        let ids = self.seats.keys().filter(|id| !is_passed(id));
+        ids.filter_map(|id| self.place(*id, now)).min().map(|(_, _, _, id)| id)
     }
 
     /// Lower goes first.

@@ -13,6 +13,7 @@ crate::on_both![
     a_breaker_survives_a_restart_and_holds_for_two_servers,
     an_operator_opens_and_closes_it_and_the_audit_says_why,
     a_breaker_that_is_not_as_its_log_says_is_found,
+    a_holder_that_waits_for_more_gets_it_when_the_breaker_closes,
 ];
 
 fn refused(run: &str) -> Release {
@@ -109,4 +110,26 @@ async fn a_breaker_that_is_not_as_its_log_says_is_found(bench: Bench) {
     let audited = bench.store.read().await.unwrap().pools().verify(&adw()).await.unwrap().unwrap();
 
     assert_eq!(audited.differences, [Difference::Breaker]);
+}
+
+async fn a_holder_that_waits_for_more_gets_it_when_the_breaker_closes(bench: Bench) {
+    create(&bench, 40).await;
+    let mut cache = PoolCache::default();
+    let due = async || bench.begin().await.pools().due().await.unwrap();
+    for run in ["a", "b"] {
+        ask(&bench, &mut cache, acquire(run, 8)).await;
+    }
+    assert_eq!(due().await.len(), 0);
+    give_back(&bench, &mut cache, refused("a")).await;
+    ask(&bench, &mut cache, acquire("b", 12)).await;
+
+    bench.clock.advance(Duration::from_secs(30));
+    assert_eq!(due().await.len(), 1, "nobody is in the queue, but the time moves the breaker");
+    pass(&bench, &mut cache, &[Command::Look { pool: adw() }]).await;
+    assert_eq!(units(&ask(&bench, &mut cache, acquire("b", 12)).await), Some(12));
+    for seconds in [60, 600] {
+        bench.clock.advance(Duration::from_secs(seconds));
+        pass(&bench, &mut cache, &[Command::Look { pool: adw() }]).await;
+    }
+    assert_eq!((stored(&bench).await.phase, due().await.len()), (Phase::Closed, 0));
 }

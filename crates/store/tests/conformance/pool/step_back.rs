@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Acquire, Answer, Command};
-use tidemill_domain::pool::{State, TicketId};
+use tidemill_domain::pool::{Policy, Settings, State, TicketId};
 use tidemill_store::pool::PoolCache;
 
 crate::on_both![
@@ -13,6 +13,7 @@ crate::on_both![
     a_dead_holder_of_an_older_program_is_in_doubt_one_lease_after_the_step,
     a_living_holder_keeps_its_units_across_the_step,
     units_that_nobody_claims_are_free_after_the_step,
+    who_is_overtaken_after_the_step_is_not_heard_of,
 ];
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -115,4 +116,24 @@ async fn units_that_nobody_claims_are_free_after_the_step(bench: Bench) {
     look(&bench, &mut cache).await;
 
     assert_eq!(state(&bench, record.ticket.id).await, State::Expired);
+}
+
+async fn who_is_overtaken_after_the_step_is_not_heard_of(bench: Bench) {
+    let settings = Box::new(Settings { policy: Policy::Adaptive, ..create(&bench, 20).await });
+    let mut cache = PoolCache::default();
+    pass(&bench, &mut cache, &[Command::Configure { settings, by: None }]).await;
+    ask(&bench, &mut cache, acquire("long", 14)).await;
+    let Answer::Waits(waits) = ask(&bench, &mut cache, acquire("wide", 16)).await else { panic!() };
+    let id = waits.tickets[0].1;
+    let wide = async || bench.begin().await.pools().ticket(id).await.unwrap().unwrap();
+    bench.set_back(HOUR);
+    look(&bench, &mut cache).await;
+    let before = wide().await;
+
+    let answer = ask(&bench, &mut cache, acquire("short", 4)).await;
+
+    assert!(matches!(answer, Answer::Admitted { .. }));
+    let after = wide().await;
+    assert_eq!((before.ticket.overtaken, after.ticket.overtaken), (0, 1));
+    assert_eq!(after.expires_at, before.expires_at);
 }

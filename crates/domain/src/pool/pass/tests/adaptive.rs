@@ -89,6 +89,40 @@ fn a_request_that_waits_too_long_makes_the_pool_drain() {
 }
 
 #[test]
+fn who_is_overtaken_was_not_heard_of() {
+    let mut bench = bench(20, &[("long", 14, 900), ("wide", 16, 600), ("short", 4, 60)]);
+    admitted(&bench.ask("long", 14));
+    waits(&ask_whole(&mut bench, "wide", 16));
+    assert_eq!(bench.last.unheard, BTreeSet::new(), "it has just asked");
+
+    admitted(&ask_whole(&mut bench, "short", 4));
+
+    let overtaken = bench.ticket("ADW", "wide").unwrap();
+    assert_eq!((overtaken.overtaken, &bench.last.unheard), (1, &BTreeSet::from([overtaken.id])));
+}
+
+#[test]
+fn after_a_pause_the_estimates_come_little_by_little() {
+    let mut bench = bench(4, &[]);
+    let pause = crate::pool::settings::Pause { by: "ann".into(), reason: "patch".into(), at: bench.now };
+    bench.configure("ADW", |settings| settings.paused = Some(pause));
+    for number in 0..250 {
+        ask_whole(&mut bench, &format!("batch-{number}"), 4);
+    }
+    let estimated = |bench: &Bench| {
+        let records = bench.last.records[&pool("ADW")].iter();
+        records.filter(|record| matches!(record.event, Event::Estimated { .. })).count()
+    };
+
+    bench.configure("ADW", |settings| settings.paused = None);
+    assert_eq!(estimated(&bench), 100);
+    ask_whole(&mut bench, "batch-249", 4);
+    assert_eq!(estimated(&bench), 101, "who asks is told");
+    bench.release("batch-0");
+    assert_eq!(estimated(&bench), 48, "the rest");
+}
+
+#[test]
 fn a_grant_is_raised_before_it_is_claimed() {
     // Both wait, so both get half; when nobody waits any more, they get all.
     let mut bench = bench(32, &[("all", 32, 60), ("a", 16, 600), ("b", 16, 600)]);

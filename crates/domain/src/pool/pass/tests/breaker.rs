@@ -16,7 +16,11 @@ impl Bench {
     }
 
     fn change(&mut self, change: BreakerChange) {
-        assert_eq!(self.one(Command::Breaker { pool: pool("ADW"), change }), Answer::Done);
+        self.change_in("ADW", change);
+    }
+
+    fn change_in(&mut self, of: &str, change: BreakerChange) {
+        assert_eq!(self.one(Command::Breaker { pool: pool(of), change }), Answer::Done);
     }
 
     fn phase(&self) -> Phase {
@@ -65,7 +69,7 @@ fn a_refusal_stops_the_queue_then_one_probes_and_the_limit_rises_slowly() {
     bench.release("b");
     bench.release("c");
     assert_eq!((bench.has("g"), bench.has("h")), (Some(4), None), "in order, within the lowered limit");
-    assert_eq!(waits(&bench.ask("h", 8)).reason, Reason::PoolFull);
+    assert_eq!(waits(&bench.ask("h", 8)).reason, Reason::BreakerOpen, "20 of 20, and the pool has 40");
     bench.later(30);
     bench.look("ADW");
     assert_eq!((bench.limit(), bench.has("h")), (22, Some(2)));
@@ -208,6 +212,40 @@ fn a_request_for_several_pools_waits_for_the_probe_of_one_and_keeps_its_place() 
 
     let in_erp = bench.ticket("ERP", "both").unwrap().granted.map(NonZeroU32::get);
     assert_eq!((bench.has("both"), in_erp, bench.has("late")), (Some(2), Some(8), None));
+}
+
+#[test]
+fn the_first_that_no_other_pool_stops_is_the_probe() {
+    let mut bench = Bench::of(&[("ADW", 40), ("ERP", 40)]);
+    bench.ask("a", 8);
+    bench.refuse("a");
+    bench.change_in("ERP", BreakerChange::Open { by: "ann".to_owned(), reason: "patch".to_owned() });
+    let both = bench.wish("both", &[("ADW", 8), ("ERP", 8)]);
+    bench.acquire(both);
+    bench.later(1);
+    bench.ask("late", 8);
+
+    bench.later(30);
+    bench.look("ADW");
+
+    assert_eq!((bench.has("both"), bench.has("late")), (None, Some(2)));
+}
+
+#[test]
+fn a_refusal_is_judged_by_the_phase_of_its_instant() {
+    let mut bench = refused();
+    bench.later(27);
+    bench.ask("f", 8);
+    bench.later(60);
+    // The probe has worked by now, though no pass has said so.
+    bench.refuse("b");
+
+    let breaker = bench.ledgers[&pool("ADW")].breaker();
+    assert_eq!(
+        (breaker.pause, breaker.units),
+        (Duration::from_secs(30), 10),
+        "half of the limit, not a refused probe"
+    );
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! Requests for several pools: all or nothing.
 
 use super::*;
+use crate::pool::decide::OVERTAKES_MAX;
+use crate::pool::settings::Pause;
 use crate::pool::{Reason, State};
 
 const BOTH: [(&str, u32); 2] = [("ADW", 4), ("ERP", 4)];
+
+fn release_of(of: &str, dag: &str) -> Command {
+    let (by, end) = (ReleaseBy::Holder(run_of(dag)), End::Released { failed: false });
+    Command::Release(Box::new(Release { pool: pool(of), by, epoch: None, end, call: None }))
+}
 
 impl Bench {
     fn ask_all(&mut self, dag: &str, parts: &[(&str, u32)]) -> Answer {
@@ -21,9 +28,13 @@ impl Bench {
         self.last.answers.pop().unwrap()
     }
 
-    fn release_of(&mut self, of: &str, dag: &str) -> Command {
-        let (by, end) = (ReleaseBy::Holder(run_of(dag)), End::Released { failed: false });
-        Command::Release(Box::new(Release { pool: pool(of), by, epoch: None, end, call: None }))
+    fn pause(&mut self, of: &str, is_paused: bool) {
+        let pause = Pause { by: "ann".into(), reason: "patch".into(), at: self.now };
+        self.configure(of, |settings| settings.paused = is_paused.then_some(pause));
+    }
+
+    fn release_in(&mut self, of: &str, dag: &str) -> Answer {
+        self.one(release_of(of, dag))
     }
 
     fn states(&self, dag: &str) -> [Option<State>; 2] {
@@ -65,8 +76,7 @@ fn its_place_is_kept_in_all_of_them() {
 
     assert_eq!(waits(&bench.ask("late", 4)).position, 2);
 
-    let release = bench.release_of("ERP", "other");
-    bench.one(release);
+    bench.release_in("ERP", "other");
     assert_eq!(bench.states("batch"), [Some(State::Granted); 2]);
     assert_eq!(bench.has("late"), Some(4));
 }
@@ -80,14 +90,12 @@ fn requests_in_opposite_order_do_not_wait_for_each_other() {
     bench.run(&[Command::Acquire(Box::new(forth)), Command::Acquire(Box::new(back))]);
 
     for of in ["ERP", "ADW"] {
-        let release = bench.release_of(of, "other");
-        bench.one(release);
+        bench.release_in(of, "other");
     }
 
     assert_eq!(bench.states("forth"), [Some(State::Granted); 2]);
     for of in ["ADW", "ERP"] {
-        let release = bench.release_of(of, "forth");
-        bench.one(release);
+        bench.release_in(of, "forth");
     }
     assert_eq!(bench.states("back"), [Some(State::Granted); 2]);
 }
@@ -97,9 +105,7 @@ fn a_pass_over_too_few_pools_asks_for_a_wider_one() {
     let mut bench = Bench::of(&[("ADW", 4), ("ERP", 4)]);
     bench.ask_all("other", &[("ADW", 4)]);
     bench.ask_all("batch", &BOTH);
-    let release = bench.release_of("ADW", "other");
-
-    bench.narrow("ADW", release);
+    bench.narrow("ADW", release_of("ADW", "other"));
 
     assert_eq!(bench.usage("ADW"), 0, "it cannot know whether there is room in the other");
     assert_eq!(bench.last.wider, BTreeSet::from([pool("ADW"), pool("ERP")]));
@@ -113,7 +119,7 @@ fn who_leaves_one_queue_leaves_all() {
     let mut bench = Bench::of(&[("ADW", 4), ("ERP", 4)]);
     bench.ask_all("other", &BOTH);
     bench.ask_all("batch", &BOTH);
-    let release = bench.release_of("ADW", "batch");
+    let release = release_of("ADW", "batch");
 
     assert_eq!(bench.narrow("ADW", release.clone()), Answer::Wider(BTreeSet::from([pool("ERP")])));
     assert_eq!(bench.states("batch"), [Some(State::Waiting); 2]);
@@ -138,9 +144,7 @@ fn who_stops_asking_leaves_all_queues() {
 fn what_runs_is_given_back_one_by_one() {
     let mut bench = Bench::of(&[("ADW", 4), ("ERP", 4)]);
     bench.ask_all("batch", &BOTH);
-    let release = bench.release_of("ADW", "batch");
-
-    bench.narrow("ADW", release);
+    bench.narrow("ADW", release_of("ADW", "batch"));
 
     assert_eq!(bench.states("batch"), [None, Some(State::Running)]);
 }
@@ -152,11 +156,9 @@ fn a_claim_of_what_is_partly_gone_claims_nothing() {
     bench.ask_all("batch", &BOTH);
     let parts = ["ADW", "ERP"].map(|of| (pool(of), bench.ticket(of, "batch").unwrap().id)).to_vec();
     for of in ["ADW", "ERP"] {
-        let release = bench.release_of(of, "other");
-        bench.one(release);
+        bench.release_in(of, "other");
     }
-    let release = bench.release_of("ERP", "batch");
-    bench.one(release);
+    bench.release_in("ERP", "batch");
 
     let answer = bench.one(Command::Claim { parts });
 
@@ -171,8 +173,7 @@ fn units_that_are_not_claimed_in_one_pool_come_back_in_all() {
     bench.ask_all("other", &BOTH);
     bench.ask_all("batch", &BOTH);
     for of in ["ADW", "ERP"] {
-        let release = bench.release_of(of, "other");
-        bench.one(release);
+        bench.release_in(of, "other");
     }
     bench.later(420);
     let ticket = bench.ticket("ADW", "batch").unwrap().id;
@@ -194,8 +195,7 @@ fn a_further_pool_does_not_take_away_what_is_there() {
 
     assert_eq!(waits(&answer).pool, pool("ERP"));
     assert_eq!(bench.states("batch"), [Some(State::Running), Some(State::Waiting)]);
-    let release = bench.release_of("ERP", "other");
-    bench.one(release);
+    bench.release_in("ERP", "other");
     assert_eq!(admitted(&bench.ask_all("batch", &BOTH)), [4, 4]);
 }
 
@@ -220,12 +220,10 @@ fn a_wider_pass_is_wide_enough() {
     bench.ask_all("batch", &all);
     let hr = bench.ledgers.remove(&pool("HR")).unwrap();
 
-    let release = bench.release_of("ADW", "batch");
-    let answer = bench.one(release);
+    let answer = bench.release_in("ADW", "batch");
 
     assert_eq!(answer, Answer::Wider(BTreeSet::from([pool("ERP"), pool("HR")])));
-    let release = bench.release_of("ADW", "other");
-    bench.one(release);
+    bench.release_in("ADW", "other");
     assert_eq!(bench.last.wider, all.iter().map(|(name, _)| pool(name)).collect());
     bench.ledgers.insert(pool("HR"), hr);
     bench.look("HR");
@@ -238,8 +236,7 @@ fn of_several_pools_the_one_is_named_that_takes_longest() {
     for (of, took) in [("ADW", 400), ("ERP", 4_000)] {
         bench.ask_all("other", &[(of, 4)]);
         bench.later(took);
-        let release = bench.release_of(of, "other");
-        bench.one(release);
+        bench.release_in(of, "other");
     }
     bench.ask_all("other", &BOTH);
 
@@ -247,4 +244,73 @@ fn of_several_pools_the_one_is_named_that_takes_longest() {
         let answer = bench.ask_all(dag, &BOTH);
         assert_eq!(waits(&answer).pool, pool("ERP"), "whatever seconds its tickets are told");
     }
+}
+
+/// `wide` is the first in the queue of ADW and does not fit; `both` is behind it.
+fn behind_a_wide_request() -> Bench {
+    let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 20), ("ERP", 4)]);
+    for (dag, parallel) in [("long", 14), ("other", 6), ("wide", 18)] {
+        let mut wish = bench.wish(dag, &[("ADW", parallel)]);
+        wish.parts[0].least = NonZeroU32::new(parallel);
+        bench.acquire(wish);
+    }
+    bench.ask_all("both", &[("ADW", 2), ("ERP", 4)]);
+    bench
+}
+
+#[test]
+fn a_pass_over_one_pool_asks_for_the_others_if_a_request_might_start_early() {
+    let mut bench = behind_a_wide_request();
+    bench.narrow("ADW", release_of("ADW", "other"));
+
+    assert_eq!(bench.last.wider, BTreeSet::from([pool("ADW"), pool("ERP")]));
+    bench.look("ADW");
+    assert_eq!(bench.states("both"), [Some(State::Granted); 2]);
+    assert_eq!(bench.states("wide"), [Some(State::Waiting), None]);
+}
+
+#[test]
+fn who_has_no_room_in_another_pool_is_held_before_the_policies_decide() {
+    let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 100), ("ERP", 4)]);
+    bench.ask_all("other", &[("ERP", 4)]);
+    for number in 0..40 {
+        bench.ask_all(&format!("both-{number}"), &[("ADW", 2), ("ERP", 2)]);
+    }
+    let (mut ledgers, now) = (bench.ledgers.clone(), bench.now);
+    let pass = Pass {
+        ledgers: &mut ledgers,
+        now,
+        pace: Pace::default(),
+        present: BTreeMap::new(),
+        levels: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        outcome: Outcome::default(),
+    };
+
+    let holds = pass.holds();
+
+    assert_eq!(holds.held.len(), 40, "in ADW; in ERP nothing is offered");
+    let offers = pass.offers(&pass.claimants(), &holds);
+    assert_eq!(pass.partly_offered(&offers), BTreeSet::new(), "one round is enough");
+}
+
+#[test]
+fn nothing_is_kept_free_for_a_request_that_a_paused_pool_stops() {
+    let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 20), ("ERP", 20)]);
+    bench.pause("ERP", true);
+    bench.ask_all("both", &[("ADW", 16), ("ERP", 16)]);
+    for number in 0..=OVERTAKES_MAX {
+        let dag = format!("small-{number}");
+        assert_eq!(admitted(&bench.ask(&dag, 16)), [16], "{dag}");
+        bench.release(&dag);
+    }
+    assert_eq!(waits(&bench.ask_all("both", &[("ADW", 16), ("ERP", 16)])).position, 1, "it keeps its place");
+    // A holder behind it gets more, too.
+    bench.ask("holder", 4);
+    assert_eq!(admitted(&bench.ask("holder", 8)), [8]);
+    bench.release("holder");
+
+    bench.pause("ERP", false);
+
+    assert_eq!(bench.states("both"), [Some(State::Granted); 2]);
 }
