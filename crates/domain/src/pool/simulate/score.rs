@@ -145,7 +145,7 @@ impl Sorted {
         self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
     }
 
-    /// The value at the rounded place.
+    /// The value at the rounded place, as in the programs that the figures are compared with.
     fn quantile(&self, share: f64) -> f64 {
         let place = (self.0.len().saturating_sub(1) as f64 * share).round();
         self.0.get(place as usize).copied().unwrap_or(0.0)
