@@ -61,7 +61,11 @@ pub struct Chunk<'p> {
     skips_before: u64,
     counters: Counters,
     read_errors: usize,
+    /// Filtered items that each attempt counts when all its items are processed. A scan starts again at 0.
+    filtered: u64,
     announcements: Vec<Skip>,
+    /// Announced at each commit of the chunk, behind the others.
+    read_skips: Vec<Skip>,
     announce_now: Option<Skip>,
     write_attempts: u32,
     write_error: Option<ErrorKind>,
@@ -76,6 +80,8 @@ crate::getters!(Chunk<'_> {
     counters: Counters,
     /// The attempt that follows the last rollback; none if it was for something else, such as a scan.
     retry: Option<Retry>,
+    /// Whether items are written one by one, to find those that fail.
+    is_scanning: bool,
 });
 
 impl<'p> Chunk<'p> {
@@ -88,7 +94,9 @@ impl<'p> Chunk<'p> {
             skips_before,
             counters: Counters::default(),
             read_errors: 0,
+            filtered: 0,
             announcements: Vec::new(),
+            read_skips: Vec::new(),
             announce_now: None,
             write_attempts: 0,
             write_error: None,
@@ -113,7 +121,7 @@ impl<'p> Chunk<'p> {
         let index = self.read_errors;
         self.read_errors += 1;
         if self.skips(Phase::Read, index, kind, FailureReason::NotTolerated) {
-            self.announcements.push(Skip { phase: Phase::Read, index });
+            self.read_skips.push(Skip::new(Phase::Read, index));
         }
     }
 
@@ -149,13 +157,14 @@ impl<'p> Chunk<'p> {
         let index = match next {
             Some(index) if !is_enough => index,
             _ => {
+                self.counters.filter += self.filtered;
                 self.stage = Stage::Write;
                 return None;
             }
         };
         if let Some(kind) = self.exhausted(index) {
             if self.skips(Phase::Process, index, &kind, FailureReason::RetryExhausted) {
-                self.announcements.push(Skip { phase: Phase::Process, index });
+                self.announcements.push(Skip::new(Phase::Process, index));
                 self.stage = Stage::Transform(index + 1);
             }
             return None;
@@ -185,9 +194,8 @@ impl<'p> Chunk<'p> {
                 self.stage = Stage::Transform(index + 1);
             }
             Processed::Filtered => {
-                // A repeated chunk does not process it again, so it is counted once.
                 self.slots[index].state = ItemState::Filtered;
-                self.counters.filter += 1;
+                self.filtered += 1;
                 self.stage = Stage::Transform(index + 1);
             }
             Processed::Failed(kind) => self.process_failed(index, kind),
@@ -208,7 +216,7 @@ impl<'p> Chunk<'p> {
             return;
         }
         if self.skips(Phase::Process, index, &kind, FailureReason::NotTolerated) {
-            self.announce_now = Some(Skip { phase: Phase::Process, index });
+            self.announce_now = Some(Skip::new(Phase::Process, index));
             self.stage = Stage::Transform(index + 1);
         }
     }
@@ -250,7 +258,7 @@ impl<'p> Chunk<'p> {
             return self.fail(Phase::Write, None, FailureReason::NotTolerated);
         };
         self.write_attempts += 1;
-        self.is_scanning = !policy.may_retry(&kind, self.write_attempts);
+        self.is_scanning = !policy.may_write_again(&kind, self.write_attempts);
         let retry = Retry { phase: Phase::Write, index: None, attempts: self.write_attempts };
         self.retry = (!self.is_scanning).then_some(retry);
         self.write_error = Some(kind);
@@ -263,7 +271,7 @@ impl<'p> Chunk<'p> {
             return self.fail(Phase::Write, index, FailureReason::NotTolerated);
         };
         if self.skips(Phase::Write, index, kind, FailureReason::NotTolerated) {
-            self.announcements.push(Skip { phase: Phase::Write, index });
+            self.announcements.push(Skip::new(Phase::Write, index));
             self.retry = None;
             let needs_rollback = !policy.no_rollback.contains(kind);
             self.stage = if needs_rollback { Stage::RollBack } else { Stage::Commit };
@@ -277,12 +285,19 @@ impl<'p> Chunk<'p> {
                 slot.state = ItemState::Committed;
             }
         }
-        self.stage = if self.is_complete() { Stage::Ended(Action::Done) } else { Stage::Transform(0) };
+        self.begin_attempt();
+        if self.is_complete() {
+            self.stage = Stage::Ended(Action::Done);
+        }
     }
 
-    /// The skips to announce before the next commit, in order.
+    /// The skips to announce before the next commit, in the order of Spring Batch: processed, written, read.
     pub fn take_skips(&mut self) -> Vec<Skip> {
-        std::mem::take(&mut self.announcements)
+        let mut skips = std::mem::take(&mut self.announcements);
+        skips.sort_by_key(|skip| skip.phase != Phase::Process);
+        skips.extend_from_slice(&self.read_skips);
+        self.read_skips.iter_mut().for_each(|skip| skip.is_repeated = true);
+        skips
     }
 
     /// Counts since the last call.
@@ -345,6 +360,13 @@ impl<'p> Chunk<'p> {
                 slot.state = ItemState::Pending;
             }
             slot.is_ready &= keeps_outputs;
+        }
+        self.begin_attempt();
+    }
+
+    fn begin_attempt(&mut self) {
+        if self.is_scanning {
+            self.filtered = 0;
         }
         self.stage = Stage::Transform(0);
     }

@@ -124,6 +124,13 @@ impl FaultPolicy {
     pub fn may_retry(&self, kind: &ErrorKind, attempts: u32) -> bool {
         attempts < self.attempts_max && self.retry.contains(kind)
     }
+
+    /// Whether all items are written once more after `attempts`. Spring Batch always repeats a write that needs no
+    /// rollback, because the rollback was forced.
+    pub fn may_write_again(&self, kind: &ErrorKind, attempts: u32) -> bool {
+        let is_forced = attempts < self.attempts_max && self.no_rollback.contains(kind);
+        is_forced || self.may_retry(kind, attempts)
+    }
 }
 
 /// Skipped read errors after which a chunk is closed even if it is not full.

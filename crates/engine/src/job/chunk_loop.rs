@@ -335,14 +335,14 @@ where
 
     /// Reports a skip to the listeners, and adds the item to the rejects.
     fn announce(&mut self, skip: Skip, buffer: &Buffer<R, P>) {
-        let Skip { phase, index } = skip;
+        let Skip { phase, index, is_repeated } = skip;
         let Some(error) = buffer.error_of(phase, Some(index)) else { return };
         let item = buffer.read.items.get(index).filter(|_| phase != Phase::Read);
         let passed = || P::pass_through(std::slice::from_ref(item?)).and_then(<[_]>::first);
         let output = buffer.outputs.get(index).and_then(Option::as_ref).or_else(passed);
         self.step.listeners.skipped(phase, item, output, error);
         tracing::debug!(step = self.task.scope.step(), "an item was skipped in {}", phase.as_str());
-        if let Some(rejects) = &mut self.rejects {
+        if let Some(rejects) = self.rejects.as_mut().filter(|_| !is_repeated) {
             rejects.add(phase, &kind_of(error, phase), error, item);
         }
     }

@@ -161,6 +161,11 @@ impl Outcome {
         Self { exit: self.exit.describe(text), ..self }
     }
 
+    /// Combines its exit status with one that the step has set.
+    pub(crate) fn and(self, exit: ExitStatus) -> Self {
+        Self { exit: self.exit.and(exit), ..self }
+    }
+
     pub(crate) fn failed(code: Code, text: String) -> Self {
         Self { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code: Some(code) }
     }

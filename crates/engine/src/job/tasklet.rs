@@ -88,7 +88,8 @@ impl TaskletScope {
         &mut self.call.contribution
     }
 
-    /// Sets the exit status of the step, for transitions.
+    /// Sets the exit status of this call, for transitions. The exit statuses of all calls and of the end of the step are
+    /// combined: the most severe code wins, and your own codes are the most severe, also if the step fails or stops.
     pub fn set_exit(&mut self, exit: ExitStatus) {
         self.call.exit = exit;
     }
@@ -102,17 +103,18 @@ where
     F: Future<Output = Result<S, ItemError>>,
     S: Into<RepeatStatus>,
 {
-    let mut exit = ExitStatus::completed();
+    let nothing_set = || ExitStatus::new(ExitStatus::EXECUTING);
+    let mut exit = nothing_set();
     loop {
         if task.shall_stop() {
-            return Ok(Outcome::stopped());
+            return Ok(Outcome::stopped().and(exit));
         }
         task.check()?;
         let call = Arc::new(Mutex::new(TaskletCall {
             chunk: task.chunk(None),
             context: task.context.clone(),
             contribution: Counters::default(),
-            exit,
+            exit: nothing_set(),
         }));
         let lent = call.clone().try_lock_owned().expect("nobody else has the lock yet");
         let called = work(TaskletScope { step: task.scope.clone(), call: lent }).await.map(Into::into);
@@ -124,26 +126,34 @@ where
             return Err(ItemError::new(ErrorKind::FATAL, text).into());
         };
         let TaskletCall { mut chunk, context, mut contribution, exit: set } = call.into_inner();
-        exit = set;
+        exit = exit.and(set);
         // Counters are kept even after a rollback; the context belongs to the transaction.
         let status = match called {
             Ok(status) => status,
             Err(error) => {
-                if let Some(tx) = chunk.tx.take() {
-                    tx.rollback().await?;
-                }
+                chunk.roll_back().await;
                 contribution.rollback += 1;
                 task.counters += contribution;
-                return Err(error.into());
+                return failed(error.into(), exit);
             }
         };
         task.context = context;
-        task.commit(&mut chunk, contribution).await?;
+        if let Err(failure) = task.commit(&mut chunk, contribution).await {
+            return failed(failure, exit);
+        }
         contribution.commit += 1;
         task.counters += contribution;
         if status == RepeatStatus::Finished {
-            return Ok(Outcome::completed(exit));
+            return Ok(Outcome::completed(ExitStatus::completed()).and(exit));
         }
+    }
+}
+
+/// A failure keeps the exit code that the tasklet has set.
+fn failed(failure: StepFailure, exit: ExitStatus) -> Result<Outcome, StepFailure> {
+    match failure {
+        StepFailure::Failed { code, text } => Ok(Outcome::failed(code, text).and(exit)),
+        StepFailure::LeaseLost => Err(StepFailure::LeaseLost),
     }
 }
 

@@ -32,6 +32,14 @@ pub struct Skip {
     pub phase: Phase,
     /// The item; for a read, the number of the failed read in this chunk.
     pub index: usize,
+    /// Announced before: as in Spring Batch, each commit of a scan announces the skipped reads of the chunk.
+    pub is_repeated: bool,
+}
+
+impl Skip {
+    pub(super) const fn new(phase: Phase, index: usize) -> Self {
+        Self { phase, index, is_repeated: false }
+    }
 }
 
 /// A failed attempt that is followed by another.
@@ -65,7 +73,7 @@ pub enum FailureReason {
 pub struct Counters {
     pub read: u64,
     pub write: u64,
-    /// Items that a processor dropped on purpose.
+    /// Items that a processor dropped on purpose. As in Spring Batch, each attempt to write a chunk counts its own again.
     pub filter: u64,
     pub read_skip: u64,
     pub process_skip: u64,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{ExitStatus, JobParameters};
-use tidemill_engine::job::{Job, JobError, Step, TaskletScope};
+use tidemill_engine::job::{Job, JobError, RepeatStatus, Step, TaskletScope};
 use tidemill_engine::testing::JobBench;
 use tidemill_store::scratch::Scratch;
 
@@ -19,6 +19,7 @@ tidemill_store::on_both![
     the_most_specific_pattern_of_an_exit_code_counts,
     a_flow_ends_fails_or_stops_where_it_says_so,
     a_decision_says_where_to_go,
+    exit_codes_of_a_step_are_combined_and_kept_when_it_fails,
 ];
 
 const VECTORS: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/flow_restart.txt");
@@ -266,6 +267,61 @@ async fn a_decision_says_where_to_go(scratch: Scratch) {
         .on("is-even", "ODD", to("s3"))
         .on("s2", "*", Target::End(None));
     assert_eq!(launch(bench, &world, &job, &day(1)).await, vector("H1"));
+}
+
+async fn exit_codes_of_a_step_are_combined_and_kept_when_it_fails(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let (bench, world) = (&stand.bench, World::default());
+    // One code in each call of s1; the last call may fail.
+    let coded = |codes: &'static [&'static str], fails: bool| {
+        let (world, calls) = (world.clone(), Arc::new(Mutex::new(0)));
+        Step::tasklet("s1", move |mut scope| {
+            let mut calls = calls.lock().unwrap();
+            if *calls == 0 {
+                world.ran.lock().unwrap().push("s1".to_owned());
+            }
+            scope.set_exit(ExitStatus::new(codes[*calls]));
+            *calls += 1;
+            std::future::ready(match *calls < codes.len() {
+                true => Ok(RepeatStatus::Continuable),
+                false if fails => Err(ItemError::new(ErrorKind::PROCESS, "boom")),
+                false => Ok(RepeatStatus::Finished),
+            })
+        })
+    };
+    let flow = |first: Step| {
+        Job::new("coded")
+            .step(first)
+            .step(world.step("s2"))
+            .step(world.step("rec"))
+            .on("s1", "CUSTOM", to("rec"))
+            .on("s1", "COMPLETED", to("s2"))
+            .on("s1", "FAILED", Target::Fail)
+            .on("s2", "*", Target::End(None))
+            .on("rec", "*", Target::End(None))
+    };
+    let cases: [(&'static [&'static str], bool, String); 9] = [
+        (&["CUSTOM"], true, vector("Q1")),
+        (&["COMPLETED"], true, vector("Q2")),
+        (&["NOOP"], true, vector("Q3")),
+        (&["OTHER"], true, vector("Q4")),
+        (&["CUSTOM", "COMPLETED"], false, vector("Q5")),
+        (&["CUSTOM", "ALPHA"], false, vector("Q6")),
+        (&["EXECUTING"], false, vector("Q7")),
+        (&["COMPLETED", "CUSTOM"], false, vector("Q8")),
+        (&["CUSTOM", "EXECUTING"], true, vector("Q9")),
+    ];
+    for (number, (codes, fails, expected)) in (1..).zip(cases) {
+        let job = flow(coded(codes, fails));
+        assert_eq!(launch(bench, &world, &job, &day(number)).await, expected, "{codes:?}");
+    }
+    let simple = |first: Step| Job::new("coded-simple").step(first).step(world.step("s2"));
+    let failing = simple(coded(&["CUSTOM"], true));
+    assert_eq!(launch(bench, &world, &failing, &day(1)).await, vector("Q10"));
+    let again = simple(coded(&["CUSTOM"], false));
+    assert_eq!(launch(bench, &world, &again, &day(1)).await, vector("Q10r"));
+    let executing = simple(coded(&["EXECUTING"], false));
+    assert_eq!(launch(bench, &world, &executing, &day(2)).await, vector("Q11"));
 }
 
 /// The labels of the vectors that no test in this text compares with, and are therefore not reproduced.
