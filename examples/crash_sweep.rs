@@ -3,11 +3,14 @@
 //!
 //! All jobs write the numbers from 1 into the table `swept (run, id)`. The parameter `run` is the name of the run. The
 //! parameter `pause` is the time in milliseconds that the processor takes for one number. The environment variable
-//! `SWEEP_THREADS` sets the number of threads of a step. `SWEEP_CRON` adds a schedule, so that a server runs `sweep`.
+//! `SWEEP_THREADS` sets the number of threads of a step. With `SWEEP_LISTENS` it has a chunk listener, so that a scan
+//! commits each row. `SWEEP_CRON` adds a schedule, so that a server runs `sweep`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 use tidemill::item::CompositeWriter;
+use tidemill::job::ChunkStep;
+use tidemill::job::listener::ChunkListener;
 use tidemill::prelude::*;
 
 const ROWS: i64 = 50;
@@ -82,9 +85,26 @@ fn threads() -> usize {
     std::env::var("SWEEP_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
+/// Hears of each commit, and does nothing.
+struct Commits;
+
+impl ChunkListener for Commits {}
+
+fn listening<R, P, W>(step: ChunkStep<R, P, W>) -> Step
+where
+    R: ItemReader,
+    P: ItemProcessor<R::Item>,
+    W: ItemWriter<P::Output>,
+{
+    match std::env::var_os("SWEEP_LISTENS") {
+        Some(_) => step.chunk_listener(Commits).build(),
+        None => step.build(),
+    }
+}
+
 /// The step of most jobs. It skips rows that the table refuses, and then writes the chunk row by row.
 fn numbers(transaction: In) -> Step {
-    Step::chunk("numbers", CHUNK)
+    let step = Step::chunk("numbers", CHUNK)
         .reader(ItemsReader::new("numbers", 1..=ROWS))
         .process_with(|scope| {
             let pause = scope.text("pause").unwrap_or_else(|_| "0".into());
@@ -94,14 +114,14 @@ fn numbers(transaction: In) -> Step {
             Ok(Swept { run: scope.text("run")?, store: scope.store().clone(), transaction })
         })
         .skip([ErrorKind::CONSTRAINT], 10)
-        .threads(threads())
-        .build()
+        .threads(threads());
+    listening(step)
 }
 
 /// Writes the same numbers into a file and the table, and the numbers that the table refuses into another file. The
 /// file is written first, so the step has to remove refused numbers from it.
 fn numbers_and_files() -> Step {
-    Step::chunk("numbers", CHUNK)
+    let step = Step::chunk("numbers", CHUNK)
         .reader(ItemsReader::new("numbers", 1..=ROWS))
         .writer_with(|scope| {
             let (run, store) = (scope.text("run")?, scope.store().clone());
@@ -111,8 +131,8 @@ fn numbers_and_files() -> Step {
         })
         .skip([ErrorKind::CONSTRAINT], 10)
         .rejects(Rejects::file("rejects.jsonl"))
-        .threads(threads())
-        .build()
+        .threads(threads());
+    listening(step)
 }
 
 fn main() -> ExitCode {

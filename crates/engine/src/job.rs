@@ -38,6 +38,7 @@ mod chunk_buffer;
 mod chunk_reader;
 mod parallel_chunks;
 mod prepare_chunk;
+mod scan;
 
 pub mod purge;
 pub mod recovery;

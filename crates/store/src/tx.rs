@@ -165,6 +165,11 @@ impl Tx {
         self.plain("savepoint tidemill").await
     }
 
+    /// Keeps everything since [`savepoint`](Self::savepoint), and marks this point instead, in one round trip.
+    pub async fn move_savepoint(&mut self) -> Result<()> {
+        self.plain("release savepoint tidemill; savepoint tidemill").await
+    }
+
     /// Undoes everything since [`savepoint`](Self::savepoint), also after a failed statement.
     pub async fn rollback_to_savepoint(&mut self) -> Result<()> {
         self.plain("rollback to savepoint tidemill").await

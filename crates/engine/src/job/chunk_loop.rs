@@ -4,6 +4,7 @@
 use crate::job::chunk_reader::ReadingTask;
 use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
+use crate::job::scan::Scan;
 use crate::job::{
     Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
     StepTask, Urgency, kind_of, prepare_chunk,
@@ -64,7 +65,8 @@ where
     let (handle, reading) = reading.spawn(task.chunk(step.idle_limit), step.reads_ahead).await;
     let mut source = ChunkSource::new(handle, lanes);
     let position = ExecutionContext::new();
-    let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, task };
+    let scan = Scan::new(&step.listeners.chunk, writer.delivery());
+    let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, scan, task };
     let mut ended = work.all(&mut source).await;
     let ChunkLoop { mut writer, mut rejects, task, .. } = work;
     // After a takeover, the new owner continues the files: do not publish them here.
@@ -97,6 +99,7 @@ struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
     /// Items between the saved position and the current chunk, which an earlier run has settled.
     settled: u64,
     number: u64,
+    scan: Scan,
     task: &'a mut StepTask,
 }
 
@@ -144,6 +147,9 @@ where
         };
         tracing::debug!("chunk {number} of step {} has {items} items", self.task.scope.step());
         let done = self.drive(&mut chunk, &mut buffer).instrument(span).await;
+        if done.is_err() {
+            self.scan.forget(self.task);
+        }
         let scope = &self.task.scope;
         let took = self.task.resources.clock.monotonic().since(buffer.began);
         metrics::chunk_duration(scope.job(), scope.defined_step()).record(took);
@@ -204,8 +210,12 @@ where
         buffer: &mut Buffer<R, P>,
         indices: &[usize],
     ) -> Result<(), StepFailure> {
-        let has_savepoint = chunk.needs_savepoint();
-        if has_savepoint {
+        let is_joined = self.scan.is_joined(chunk);
+        let has_savepoint = is_joined || chunk.needs_savepoint();
+        if is_joined {
+            let now = self.task.resources.clock.monotonic();
+            self.scan.mark(&mut buffer.scope, now).await?;
+        } else if has_savepoint {
             buffer.scope.tx().await?.savepoint().await?;
         }
         let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
@@ -277,11 +287,16 @@ where
         if let Some(rejects) = &mut self.rejects {
             rejects.flush(&mut buffer.scope, &mut self.task.context).await?;
         }
-        if let Err(failure) = self.task.commit(&mut buffer.scope, chunk.counters()).await {
+        let is_joined = self.scan.is_joined(chunk) && !chunk.is_complete();
+        if is_joined && self.scan.is_young(self.task.resources.clock.monotonic()) {
+            self.scan.is_unsaved = true;
+        } else if let Err(failure) = self.task.commit(&mut buffer.scope, chunk.counters()).await {
             // The chunk is not counted: its rows are not there. The next run truncates its files.
             self.task.counters.rollback += 1;
             self.writer.roll_back().await?;
             return Err(failure);
+        } else {
+            self.scan.end();
         }
         chunk.committed();
         self.count(chunk);
@@ -299,7 +314,16 @@ where
         chunk: &mut Chunk<'_>,
         buffer: &mut Buffer<R, P>,
     ) -> Result<(), StepFailure> {
-        buffer.scope.roll_back().await;
+        let (is_open, is_failing) = (self.scan.is_open(), chunk.is_failing());
+        if is_open && is_failing && self.scan.is_unsaved {
+            // What the scan has settled stays.
+            let counters = self.task.counters;
+            self.task.save(&mut buffer.scope, counters).await?;
+            self.scan.end();
+        } else if !is_open || is_failing {
+            buffer.scope.roll_back().await;
+            self.scan.end();
+        }
         self.writer.roll_back().await?;
         if let Some(rejects) = &mut self.rejects {
             rejects.roll_back().await?;

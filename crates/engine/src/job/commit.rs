@@ -14,13 +14,22 @@ impl StepTask {
         chunk: &mut ChunkScope,
         contribution: Counters,
     ) -> Result<(), StepFailure> {
+        let mut counters = self.counters;
+        counters += contribution;
+        counters.commit += 1;
+        self.save(chunk, counters).await
+    }
+
+    /// Commits with these counters.
+    pub(crate) async fn save(
+        &mut self,
+        chunk: &mut ChunkScope,
+        counters: Counters,
+    ) -> Result<(), StepFailure> {
         let text = self
             .context
             .to_text()
             .map_err(|error| StepFailure::failed(Code::ContextTooLarge, error.to_string()))?;
-        let mut counters = self.counters;
-        counters += contribution;
-        counters.commit += 1;
         chunk.tx().await?;
         let Some(mut tx) = chunk.tx.take() else { return Err(StepFailure::LeaseLost) };
         crash_point!("chunk_before_save");

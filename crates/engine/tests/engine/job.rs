@@ -15,6 +15,7 @@ mod place;
 mod pool;
 mod purge;
 mod recovery;
+mod scan;
 mod spark;
 mod sql_step;
 mod stop;

@@ -68,7 +68,7 @@ impl Ground {
         let mut tx = store.begin().await.unwrap();
         tx.execute_for_test(TABLE).await.unwrap();
         tx.commit().await.unwrap();
-        Self { program: sweep(database.url(), threads), store, database }
+        Self { program: sweep(database.url(), threads, ScanCommits::EachRow), store, database }
     }
 
     fn go_on(&self, arguments: &[&str]) -> Ran {
@@ -191,9 +191,21 @@ pub(crate) fn die_at(program: &Program, arguments: &[&str], point: &str) {
     program.stage.lapse(pid);
 }
 
+/// What a scan commits.
+#[derive(Clone, Copy)]
+enum ScanCommits {
+    EachRow,
+    All,
+}
+
 /// The program, in a folder of its own, with so many threads.
-fn sweep(url: &str, threads: u32) -> Program {
-    Program::new("crash_sweep", stage(url).with("SWEEP_THREADS", &threads.to_string()))
+fn sweep(url: &str, threads: u32, commits: ScanCommits) -> Program {
+    let stage = stage(url).with("SWEEP_THREADS", &threads.to_string());
+    let stage = match commits {
+        ScanCommits::EachRow => stage.with("SWEEP_LISTENS", "1"),
+        ScanCommits::All => stage,
+    };
+    Program::new("crash_sweep", stage)
 }
 
 pub(crate) fn stage(url: &str) -> Stage {

@@ -48,7 +48,7 @@ fn texts(numbers: impl IntoIterator<Item = i64>) -> Vec<String> {
     numbers.into_iter().map(|number| number.to_string()).collect()
 }
 
-async fn count(store: &Store, query: &'static str) -> i64 {
+pub(super) async fn count(store: &Store, query: &'static str) -> i64 {
     let mut tx = store.read().await.unwrap();
     match tx.postgres() {
         Some(postgres) => tidemill_store::sqlx::query_scalar(query).fetch_one(postgres).await.unwrap(),

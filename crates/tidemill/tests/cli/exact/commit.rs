@@ -1,6 +1,6 @@
 //! A commit of which one half is lost on its way: the request, or the answer.
 
-use super::{Ground, arguments, sweep};
+use super::{Ground, ScanCommits, arguments, sweep};
 use crate::Ran;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{CommitProxy, Loss};
@@ -23,7 +23,7 @@ async fn run_losing(loss: Loss, marker: &[u8], threads: u32) -> Option<(Ground, 
     let proxy = CommitProxy::in_front_of(ground.database.url()).unwrap();
     proxy.lose(loss, marker);
 
-    let ran = sweep(proxy.url(), threads).run(&arguments("sweep", RUN, FAST));
+    let ran = sweep(proxy.url(), threads, ScanCommits::EachRow).run(&arguments("sweep", RUN, FAST));
 
     assert_eq!(proxy.lost(), 1, "nothing was lost, so nothing was tested: {ran:#?}");
     Some((ground, ran))

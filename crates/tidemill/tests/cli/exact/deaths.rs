@@ -1,6 +1,6 @@
 //! Runs of a job that die at one point after another and then come to their end, on both databases.
 
-use super::{Ground, arguments, die_at, go_on, sweep};
+use super::{Ground, ScanCommits, arguments, die_at, go_on, sweep};
 use crate::examples::Program;
 use tidemill_store::scratch::Scratch;
 
@@ -21,8 +21,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn new(job: &'static str, deaths: Deaths, url: &str, threads: u32) -> Self {
-        let program = sweep(url, threads);
+    fn new(job: &'static str, deaths: Deaths, url: &str, threads: u32, commits: ScanCommits) -> Self {
+        let program = sweep(url, threads, commits);
         Self { program, deaths, job, parameter: format!("run=scan {}", deaths.join(" ")) }
     }
 
@@ -38,7 +38,12 @@ impl Run {
 
 /// Lets a run of the job die for each of these, and go on afterwards. All die once before one dies twice, so that their
 /// leases lapse at the same time.
-pub(super) async fn survive(job: &'static str, all: &[Deaths], threads: u32) -> Vec<(Ground, Vec<Run>)> {
+pub(super) async fn survive(
+    job: &'static str,
+    all: &[Deaths],
+    threads: u32,
+    commits: ScanCommits,
+) -> Vec<(Ground, Vec<Run>)> {
     let mut databases: Vec<Vec<Scratch>> =
         vec![(0..DATABASES).map(|_| Scratch::file()).collect(), Vec::new()];
     for _ in 0..DATABASES {
@@ -49,7 +54,8 @@ pub(super) async fn survive(job: &'static str, all: &[Deaths], threads: u32) -> 
         for (index, database) in kind.into_iter().enumerate() {
             let ground = Ground::new(database).await;
             let own = all.iter().skip(index).step_by(DATABASES);
-            let runs = own.map(|deaths| Run::new(job, deaths, ground.database.url(), threads)).collect();
+            let url = ground.database.url();
+            let runs = own.map(|deaths| Run::new(job, deaths, url, threads, commits)).collect();
             shares.push((ground, runs));
         }
     }

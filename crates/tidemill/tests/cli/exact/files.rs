@@ -1,6 +1,6 @@
 //! A job that writes a table and a file at once, and what it skips into another file, dies and goes on.
 
-use super::REFUSED;
+use super::{REFUSED, ScanCommits};
 use super::deaths::{Deaths, Run, survive};
 use std::fs;
 
@@ -54,7 +54,7 @@ fn faults(run: &Run) -> Vec<String> {
 }
 
 async fn check(deaths: &[Deaths], threads: u32) {
-    let shares = survive("files", deaths, threads).await;
+    let shares = survive("files", deaths, threads, ScanCommits::EachRow).await;
 
     let mut found = Vec::new();
     for (ground, runs) in &shares {
