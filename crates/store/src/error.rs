@@ -1,6 +1,7 @@
 //! Errors of the database, named by what you can do about them.
 
 use crate::item;
+use crate::postgres::answer::said_plainly;
 use crate::statement::columns::found_damage;
 use std::path::PathBuf;
 use tidemill_domain::code::Code;
@@ -236,7 +237,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let error = match found_damage(error) {
             Ok(damage) => return damage,
-            Err(error) => error,
+            Err(error) => said_plainly(error),
         };
         let kind = match &error {
             sqlx::Error::Database(answer) => match answer.code() {

@@ -167,6 +167,11 @@ impl Reader<'_> {
             self.wrong_key(key, what, None, fix);
             return;
         }
+        if kind == Some("spark") && SPARK.keys.contains(&name) {
+            let what = format!("the key {name:?} does not stand in a step itself");
+            self.wrong_key(key, what, None, format!("write it as spark: {{ {name}: … }}"));
+            return;
+        }
         if let Some((owner, _)) = KINDS.iter().find(|(_, own)| own.contains(&name)) {
             if let Some(kind) = kind {
                 let what = format!("{name:?} belongs to a {owner} step, and this is a {kind} step");

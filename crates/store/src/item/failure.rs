@@ -1,6 +1,7 @@
 //! What a database error means for an item: retry, skip, or fail.
 
 use crate::error::StoreError;
+use crate::postgres::answer::said_plainly;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
@@ -102,6 +103,7 @@ pub(crate) fn reading(error: sqlx::Error) -> ItemError {
 }
 
 fn answer(error: sqlx::Error) -> Answer {
+    let error = said_plainly(error);
     let detail = match &error {
         sqlx::Error::Database(answer) => {
             answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::detail)

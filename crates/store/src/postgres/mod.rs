@@ -1,5 +1,6 @@
 //! PostgreSQL: connections, transactions and notifications.
 
+pub(crate) mod answer;
 mod begin;
 mod connect;
 mod nodelay;

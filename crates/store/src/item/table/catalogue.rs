@@ -154,6 +154,7 @@ async fn postgres_tables(connection: &mut PgConnection) -> Result<Vec<String>, s
          where c.relkind in ('r', 'p', 'v', 'f') and pg_table_is_visible(c.oid)
              and c.relnamespace <> 'pg_catalog'::regnamespace
              and c.relname !~ '^(tidemill_|batch_|render_|outbox_event|aep_field_mapping$)'
+             and not (c.relkind = 'v' and pg_get_viewdef(c.oid) like '%tidemill\\_%')
          order by c.relname
          limit $1",
     )
@@ -198,6 +199,7 @@ async fn sqlite_tables(connection: &mut SqliteConnection) -> Result<Vec<String>,
              and name not like 'tidemill\\_%' escape '\\' and name not like 'batch\\_%' escape '\\'
              and name not like 'render\\_%' escape '\\' and name not like 'outbox\\_event%' escape '\\'
              and name <> 'aep_field_mapping'
+             and not (type = 'view' and sql like '%tidemill\\_%' escape '\\')
          order by name
          limit ?1",
     )

@@ -210,6 +210,9 @@ async fn a_refused_row_is_a_matter_of_constraints(bench: Bench) {
 
 async fn a_missing_table_or_column_is_named_with_those_that_are_there(bench: Bench) {
     payment(&bench.store).await;
+    let mut tx = bench.begin().await;
+    tx.execute_for_test("create view emr_connection_limits as select * from tidemill_pool").await.unwrap();
+    tx.commit().await.unwrap();
     for (table, column, said) in [
         ("paymnt", "id", "there are: payment"),
         ("payment", "summe", "id, name, amount"),
@@ -219,6 +222,7 @@ async fn a_missing_table_or_column_is_named_with_those_that_are_there(bench: Ben
 
         assert_eq!(error.kind_in(Phase::Write), ErrorKind::FATAL);
         assert!(error.to_string().contains(said), "{error}");
+        assert!(!error.to_string().contains("emr_connection_limits"), "{error}");
     }
     let mode = Mode::Upsert { key: vec!["amount".into()] };
     let error =
