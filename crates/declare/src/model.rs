@@ -180,6 +180,8 @@ pub enum ReadFile {
         connection: Option<At<String>>,
         /// Rows per page, or per fetch of a cursor.
         page: Option<usize>,
+        /// Counts the rows first, for the progress bar.
+        is_counted: bool,
     },
     Kafka(KafkaFile),
 }

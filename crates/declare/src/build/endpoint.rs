@@ -53,18 +53,19 @@ impl Builder<'_> {
                     Ok(BoxReader::new(reader))
                 })
             }
-            ReadFile::Sql { query, key, connection, page } => {
+            ReadFile::Sql { query, key, connection, page, is_counted } => {
                 let query = self.parsed(query, Template::parse_sql, "correct the text")?;
                 let (connection, key) = (self.connection(connection.as_ref())?, key.clone());
-                let page = page.unwrap_or(PAGE);
+                let (page, is_counted) = (page.unwrap_or(PAGE), *is_counted);
                 Box::new(move |scope, names| {
                     let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
                     let query = hinted(&query, scope).bind(names, &database).map_err(ItemError::fatal)?;
                     Ok(if key.is_empty() {
                         let reader = CursorReader::new(READ, database, query).fetch_size(page);
-                        BoxReader::new(reader.count_total())
+                        BoxReader::new(if is_counted { reader.count_total() } else { reader })
                     } else {
-                        BoxReader::new(KeysetReader::new(READ, database, query, &key, page).count_total())
+                        let reader = KeysetReader::new(READ, database, query, &key, page);
+                        BoxReader::new(if is_counted { reader.count_total() } else { reader })
                     })
                 })
             }

@@ -17,7 +17,7 @@ tables! {
         "csv: { path: \"in.csv\" }";
     JSON_LINES = "jsonl" ["path"]
         "jsonl: { path: \"in.jsonl\" }";
-    QUERY = "sql to read" ["query" "key" "connection" "page"]
+    QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]
         "sql: { table: t, mode: copy }";
@@ -152,7 +152,8 @@ impl Reader<'_> {
         let connection = self.text_of(&fields, "connection");
         let page = self.number_of(&fields, "page", 1..=100_000);
         let key = key?.into_iter().map(|column| column.value).collect();
-        Some(ReadFile::Sql { query: query?, key, connection, page })
+        let is_counted = self.truth_of(&fields, "count", Truth::No);
+        Some(ReadFile::Sql { query: query?, key, connection, page, is_counted })
     }
 
     fn rows(&mut self, node: &Node) -> Option<WriteFile> {

@@ -15,7 +15,8 @@ use tidemill_domain::job::ExecutionContext;
 /// cheap: the database finds the key by an index.
 ///
 /// The query is a `select` without order and limit that returns the key columns. Together these must be unique and
-/// never null; the reader checks it, because it would lose rows otherwise.
+/// never null. The reader checks it on the rows that it reads, because it would lose rows otherwise. Only PostgreSQL is
+/// asked for rows without a key, once, if there is more than one page.
 #[derive(Debug)]
 pub struct KeysetReader {
     database: Database,
@@ -107,14 +108,6 @@ impl KeysetReader {
         self.indices = indices(columns.names(), &self.keys)?;
         self.count_if_wanted(&mut link).await?;
         let flavour = self.database.flavour();
-        let keyless = pages::keyless(&self.query, flavour, &self.keys)?;
-        if link.scalar(&keyless, self.query.values()).await? != Some(0) {
-            return Err(fatal(format!(
-                "there are rows without a value in {}: {}",
-                self.keys.join(" or "),
-                NO_KEY
-            )));
-        }
         let book = Book {
             flavour,
             query: self.query.clone(),
@@ -145,6 +138,15 @@ impl Book {
     /// One row more than a page, so that a duplicate key is noticed even at its end.
     fn page(&self, after: Option<&[Value]>) -> Result<pages::Page, ItemError> {
         pages::keyset(&self.query, self.flavour, &self.keys, after, self.size.saturating_add(1))
+    }
+
+    /// PostgreSQL puts rows without a key last, where no page after the first returns them.
+    async fn check_hidden(&self, link: &mut Link) -> Result<(), ItemError> {
+        let keyless = pages::keyless(&self.query, self.flavour, &self.keys)?;
+        if link.scalar(&keyless, self.query.values()).await? == Some(0) {
+            return Ok(());
+        }
+        Err(fatal(format!("there are rows without a value in {}: {NO_KEY}", self.keys.join(" or "))))
     }
 
     fn key<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a Value> {
@@ -190,6 +192,7 @@ async fn run(
     mut after: Option<Vec<Value>>,
     sink: Sink,
 ) -> Result<(), ItemError> {
+    let (is_from_start, mut may_hide) = (after.is_none(), book.flavour == Flavour::Postgres);
     loop {
         let page = book.page(after.as_deref())?;
         if page.text != prepared.0 {
@@ -197,6 +200,10 @@ async fn run(
         }
         let mut items = link.fetch(&prepared.1, &page.values).await?;
         let is_last = items.len() <= book.size;
+        if may_hide && !(is_from_start && is_last) {
+            book.check_hidden(&mut link).await?;
+        }
+        may_hide = false;
         let wrong = book.check(&mut items);
         items.truncate(book.size);
         after = items.last().map(|last| book.key(last).cloned().collect());

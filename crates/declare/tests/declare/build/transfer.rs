@@ -8,6 +8,7 @@ tidemill_store::on_both![
     amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject,
     a_failed_job_goes_on_where_it_ended_once_the_file_is_mended,
     an_upsert_changes_the_rows_that_are_there,
+    rows_of_a_query_are_counted_only_on_request,
 ];
 
 const TRANSFERS: &str = r#"
@@ -100,4 +101,34 @@ steps:
 
     assert!(run.is_completed(), "{:?}", run.end);
     assert_eq!(stand.texts(LOADED).await, ["1:29:2026-11-15", "2:100:2026-11-15", "9:9:2026-01-01"]);
+}
+
+async fn rows_of_a_query_are_counted_only_on_request(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand
+        .sql(&[
+            "create table source (id bigint primary key)",
+            "insert into source (id) values (1), (2), (3)",
+            "create table target (id bigint not null)",
+        ])
+        .await;
+    let job = r#"
+job: copies
+steps:
+  - name: uncounted
+    chunk: 2
+    read: { sql: { query: "select id from source", key: id } }
+    write: { sql: { table: target, columns: [id] } }
+  - name: counted
+    chunk: 2
+    read: { sql: { query: "select id from source", key: id, count: true } }
+    write: { sql: { table: target, columns: [id] } }
+"#;
+
+    let run = stand.run(job, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    let totals = "select coalesce(cast(total_items as text), 'none') from tidemill_step_execution
+                  order by step_execution_id";
+    assert_eq!(stand.texts(totals).await, ["none", "3"]);
 }
