@@ -4,12 +4,14 @@
 //!   Live ──heartbeat──► Live          while its `until` has not passed
 //!   Live ──stop───────► Stopped       orderly shutdown
 //!   Live ──expire─────► Dead          its `until` passed; any process may record it
+//!   Live ──die────────► Dead          a process on the same machine sees that it has ended
 //! ```
 //!
 //! Death is final. A process whose row has lapsed cannot heartbeat itself back to life, even if its death is not recorded
 //! yet: it has to register again under a new id. So leases of a dead process can be given away at once.
 
 use crate::time::{Monotonic, Timestamp};
+use std::str::FromStr;
 use std::time::Duration;
 
 crate::newtype::ids! {
@@ -53,6 +55,60 @@ impl ProcessState {
     }
 }
 
+/// Which process of which kernel a registered process is. It outlives neither a reboot nor its container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incarnation {
+    /// The boot of the kernel, and the namespaces in which `pid` and `started` have a meaning; without spaces.
+    pub place: String,
+    pub pid: u32,
+    /// When the kernel started it, in clock ticks since the boot.
+    pub started: u64,
+}
+
+crate::newtype::display!(Incarnation, it => "{} {} {}", it.place, it.pid, it.started);
+
+impl FromStr for Incarnation {
+    type Err = NotAnIncarnation;
+
+    fn from_str(text: &str) -> Result<Self, NotAnIncarnation> {
+        let mut parts = text.split(' ');
+        let place = parts.next().filter(|place| !place.is_empty()).ok_or(NotAnIncarnation)?;
+        let pid = parts.next().and_then(|pid| pid.parse().ok()).ok_or(NotAnIncarnation)?;
+        let started = parts.next().and_then(|started| started.parse().ok()).ok_or(NotAnIncarnation)?;
+        match parts.next() {
+            None => Ok(Self { place: place.to_owned(), pid, started }),
+            Some(_) => Err(NotAnIncarnation),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it is not a place, a pid and a start, separated by spaces")]
+pub struct NotAnIncarnation;
+
+/// What the kernel says about a pid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PidState {
+    /// No process has it, or only one that has ended and waits for its parent.
+    Free,
+    /// A process that started then.
+    Taken { started: u64 },
+    /// There is one, about which this process may know nothing.
+    Hidden,
+}
+
+impl Incarnation {
+    /// Whether the process has certainly ended: this kernel knows its pid, and it is free or belongs to another process.
+    pub fn has_ended(&self, place: &str, pid: PidState) -> bool {
+        self.place == place
+            && match pid {
+                PidState::Free => true,
+                PidState::Taken { started } => started != self.started,
+                PidState::Hidden => false,
+            }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessEvent {
     /// Alive for another `ttl`.
@@ -61,6 +117,8 @@ pub enum ProcessEvent {
     Stop,
     /// Records the death of a process that has fallen silent.
     Expire,
+    /// Records the death of a process that has [certainly ended](Incarnation::has_ended).
+    Die,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -80,15 +138,15 @@ pub fn next(
     event: ProcessEvent,
     now: Timestamp,
 ) -> Result<ProcessState, ProcessRefusal> {
-    use ProcessEvent::{Expire, Heartbeat, Stop};
+    use ProcessEvent::{Die, Expire, Heartbeat, Stop};
     use ProcessState::{Dead, Live, Stopped};
     match (state, event) {
         (Live { until }, Heartbeat { ttl }) if now < until => Ok(Live { until: now.plus(ttl) }),
         (Live { .. }, Heartbeat { .. }) => Err(ProcessRefusal::Lapsed),
         (Live { .. }, Stop) => Ok(Stopped { at: now }),
         (Live { until }, Expire) if now < until => Err(ProcessRefusal::StillLive { until }),
-        (Live { .. }, Expire) => Ok(Dead { at: now }),
-        (Stopped { .. }, Stop | Expire) | (Dead { .. }, Expire) => Ok(state),
+        (Live { .. }, Expire | Die) => Ok(Dead { at: now }),
+        (Stopped { .. }, Stop | Expire | Die) | (Dead { .. }, Expire | Die) => Ok(state),
         (Stopped { .. } | Dead { .. }, Heartbeat { .. }) | (Dead { .. }, Stop) => Err(ProcessRefusal::Ended),
     }
 }
@@ -127,6 +185,19 @@ mod tests {
             (0..1_000_000_u64).prop_map(|us| ProcessEvent::Heartbeat { ttl: Duration::from_micros(us) }),
             Just(ProcessEvent::Stop),
             Just(ProcessEvent::Expire),
+            Just(ProcessEvent::Die),
+        ]
+    }
+
+    fn incarnation() -> impl Strategy<Value = Incarnation> {
+        ("[ab]{1,2}", 1..4_u32, 0..4_u64).prop_map(|(place, pid, started)| Incarnation { place, pid, started })
+    }
+
+    fn pid_state() -> impl Strategy<Value = PidState> {
+        prop_oneof![
+            Just(PidState::Free),
+            (0..4_u64).prop_map(|started| PidState::Taken { started }),
+            Just(PidState::Hidden),
         ]
     }
 
@@ -158,6 +229,26 @@ mod tests {
             } else {
                 prop_assert!(!after.unwrap().is_live(now));
             }
+        }
+
+        #[test]
+        fn an_incarnation_is_read_back(one in incarnation(), text in "[a-z0-9 ]{0,12}") {
+            prop_assert_eq!(one.to_string().parse::<Incarnation>(), Ok(one));
+            if let Ok(read) = text.parse::<Incarnation>() {
+                prop_assert_eq!(read.to_string().parse::<Incarnation>(), Ok(read));
+            }
+        }
+
+        #[test]
+        fn a_process_has_ended_only_if_its_own_kernel_says_so(
+            one in incarnation(),
+            place in "[ab]{1,2}",
+            found in pid_state(),
+        ) {
+            let itself = PidState::Taken { started: one.started };
+            let is_certain = place == one.place && found != itself && found != PidState::Hidden;
+            prop_assert_eq!(one.has_ended(&place, found), is_certain);
+            prop_assert!(!one.has_ended(&one.place, itself));
         }
 
         #[test]

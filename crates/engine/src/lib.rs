@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod environment;
+pub mod incarnation;
 
 pub mod lease;
 pub mod lease_guard;

@@ -5,7 +5,9 @@
 //! program that wants to continue starts a new process.
 
 use crate::lease::LeaseEntry;
-use crate::{EngineError, LeaseGuard, SystemIds, jittered, locked, metrics, pause_after, transact};
+use crate::{
+    EngineError, LeaseGuard, SystemIds, incarnation, jittered, locked, metrics, pause_after, reaper, transact,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -61,6 +63,16 @@ impl Process {
     ) -> Result<Self, EngineError> {
         let process = Self::register(store, clock, options).await?;
         tokio::spawn(keep_alive(Arc::downgrade(&process.inner)));
+        // What a killed predecessor held must not refuse what this one is about to do.
+        let cleaned = async {
+            match reaper::bury_neighbours(process.store()).await? {
+                0 => Ok(()),
+                _ => reaper::run_once(process.store()).await.map(drop),
+            }
+        };
+        if let Err(error) = cleaned.await {
+            tracing::warn!(%error, "could not clean up after dead processes of this machine; will try again");
+        }
         Ok(process)
     }
 
@@ -73,8 +85,15 @@ impl Process {
     ) -> Result<Self, EngineError> {
         let id = SystemIds.process();
         let sent = clock.monotonic();
-        transact(&store, async |tx| tx.processes().register(id, &options.identity, options.ttl).await)
-            .await?;
+        let incarnation = incarnation::own();
+        transact(&store, async |tx| {
+            tx.processes().register(id, &options.identity, options.ttl).await?;
+            match &incarnation {
+                Some(incarnation) => tx.processes().set_incarnation(id, incarnation).await,
+                None => Ok(()),
+            }
+        })
+        .await?;
         tracing::info!(process.id = %id, "process {id} registered as {}", options.identity.name);
         Ok(Self {
             inner: Arc::new(Inner {

@@ -1,9 +1,9 @@
-//! Cleans up after dead processes: declares silent processes dead, frees expired leases, fails their executions, and
+//! Cleans up after dead processes: declares those dead that are silent or that this machine no longer has, frees expired leases, fails their executions, and
 //! deletes old rows. After the database's clock was set back, it shortens leases and waits that reach too far. All
 //! processes do it; the statements are guarded, so it does not matter which is first.
 
 use crate::job::recovery;
-use crate::{EngineError, Process, Service, metrics, transact};
+use crate::{EngineError, Process, Service, incarnation, metrics, transact};
 use std::time::Duration;
 use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;
@@ -50,6 +50,24 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     Ok(Reaped { processes: dead.len(), leases: lapsed.len(), executions: orphans.len() })
 }
 
+/// Declares processes of this machine dead that have certainly ended, without waiting for their leases; returns how many.
+#[crate::boxed]
+pub async fn bury_neighbours(store: &Store) -> Result<usize, EngineError> {
+    let Some(own) = incarnation::own() else { return Ok(0) };
+    let neighbours = store.read().await?.processes().neighbours(&own.place).await?;
+    let mut buried = 0;
+    for (id, one) in neighbours {
+        if one.has_ended(&own.place, incarnation::look_up(one.pid))
+            && transact(store, async |tx| tx.processes().bury(id).await).await?
+        {
+            tracing::warn!(process.id = %id, "process {id} (pid {}) has ended on this machine and was declared dead", one.pid);
+            metrics::processes_expired().increment(1);
+            buried += 1;
+        }
+    }
+    Ok(buried)
+}
+
 fn longest_pause(lease: Duration) -> Duration {
     heartbeat_interval(lease).min(PAUSE_MAX)
 }
@@ -67,6 +85,7 @@ pub async fn run(process: Process) {
 
 /// Also shortens waits that reach too far, if the clock was set back since `seen` or that is unknown.
 async fn round(store: &Store, number: u32, seen: &mut Option<Timestamp>) -> Result<(), EngineError> {
+    bury_neighbours(store).await?;
     run_once(store).await?;
     let now = store.read().await?.now().await?;
     if seen.is_none_or(|seen| now < seen) {

@@ -1,13 +1,15 @@
 //! The registry of processes: which run, have ended, or fell silent.
 
-use crate::codec::DbTime;
+use crate::codec::{DbId, DbTime};
 use crate::error::Result;
 use crate::lease::freed_topic;
 use crate::statement::{Columns, Stored, statements, stored};
 use crate::tx::Processes;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
-use tidemill_domain::process::{self, Identity, ProcessEvent, ProcessId, ProcessRefusal, ProcessState};
+use tidemill_domain::process::{
+    self, Identity, Incarnation, ProcessEvent, ProcessId, ProcessRefusal, ProcessState,
+};
 use tidemill_domain::time::Timestamp;
 
 const PROCESS: (&str, &str) = ("tidemill_process", "id");
@@ -88,6 +90,31 @@ impl Processes<'_> {
         Ok(Ok(()))
     }
 
+    /// Live processes of this place, as they registered.
+    pub async fn neighbours(&mut self, place: &str) -> Result<Vec<(ProcessId, Incarnation)>> {
+        let rows = self.process_neighbours(&format!("{place} ")).await?;
+        Ok(rows.into_iter().filter_map(|(id, text)| Some((id.into(), text.parse().ok()?))).collect())
+    }
+
+    /// Records that a process has certainly ended. Its leases are free at once. False if its end was known.
+    #[crate::boxed]
+    pub async fn bury(&mut self, id: ProcessId) -> Result<bool> {
+        let Some(process) = self.process_lock(id).await? else { return Ok(false) };
+        let now = self.now().await?;
+        let before = process.state;
+        let Ok(after) = process::next(before, ProcessEvent::Die, now) else { return Ok(false) };
+        if after == before {
+            return Ok(false);
+        }
+        self.process_save_state(id, after).await?;
+        let entry = AuditEntry::new(Actor::system(), "process.dead", &object(id))
+            .from_to("live", "dead")
+            .because(&format!("its machine has no process {} any more", process.identity.pid));
+        self.audit_insert(&entry, now).await?;
+        self.wake(PROCESS_ENDED);
+        Ok(true)
+    }
+
     /// Declares at most `limit` silent processes dead.
     #[crate::boxed]
     pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>> {
@@ -134,6 +161,18 @@ statements! {
         bind(id, &identity.name, &identity.host, identity.pid, &identity.version, now, until)
         "insert into tidemill_process (id, name, host, pid, version, state, started_at, heartbeat_at, until)
          values ($1, $2, $3, $4, $5, 'live', $6, $6, $7)"
+    }
+
+    /// Saves which process of which kernel it is.
+    pub fn Processes::set_incarnation(id: ProcessId, incarnation: &Incarnation) -> () {
+        bind(id, incarnation.to_string())
+        "update tidemill_process set incarnation = $2 where id = $1"
+    }
+
+    fn process_neighbours(prefix: &str) -> Vec<(DbId, String)> {
+        "select id, incarnation from tidemill_process
+         where state = 'live' and substr(incarnation, 1, length($1)) = $1
+         order by id"
     }
 
     fn process_by_id(id: ProcessId) -> Option<ProcessRecord> {

@@ -4,10 +4,10 @@ use crate::{Bench, TTL, key};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Term};
-use tidemill_domain::process::{ProcessRefusal, self_fencing_margin};
+use tidemill_domain::process::{Incarnation, ProcessRefusal, self_fencing_margin};
 use tidemill_domain::time::Clock;
 use tidemill_engine::process::End;
-use tidemill_engine::{EngineError, reaper};
+use tidemill_engine::{EngineError, incarnation, reaper};
 
 #[tokio::test]
 async fn a_holder_stops_trusting_its_lease_before_the_database_does() {
@@ -278,4 +278,34 @@ async fn the_reaper_declares_the_silent_dead_and_frees_what_they_held() {
 
     assert_eq!(reaped, reaper::Reaped { processes: 1, leases: 2, executions: 0 });
     assert_eq!(reaper::run_once(&bench.store).await.unwrap(), reaper::Reaped::default());
+}
+
+#[tokio::test]
+async fn a_process_that_this_machine_no_longer_has_is_dead_at_once() {
+    let bench = Bench::new().await;
+    let (killed, hidden) = (bench.process("killed").await, bench.process("hidden").await);
+    let _a = killed.acquire(&key("a"), Term::Process).await.unwrap();
+    let b = hidden.acquire(&key("b"), Term::Process).await.unwrap();
+    let survivor = bench.process("survivor").await;
+    assert_eq!(reaper::bury_neighbours(&bench.store).await.unwrap(), 0);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let gone = Incarnation { pid: child.id(), started: 1, ..incarnation::own().unwrap() };
+    // The same pid in another container, of which this one knows nothing.
+    let elsewhere = Incarnation { place: format!("{}0", gone.place), ..gone.clone() };
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.processes().set_incarnation(killed.id(), &gone).await.unwrap();
+    tx.processes().set_incarnation(hidden.id(), &elsewhere).await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(reaper::bury_neighbours(&bench.store).await.unwrap(), 1);
+    let reaped = reaper::run_once(&bench.store).await.unwrap();
+
+    assert_eq!(reaped, reaper::Reaped { processes: 0, leases: 1, executions: 0 });
+    assert!(survivor.acquire(&key("a"), Term::Process).await.is_ok());
+    assert!(matches!(killed.heartbeat().await, Err(EngineError::ProcessExpired { .. })));
+    hidden.heartbeat().await.unwrap();
+    survivor.heartbeat().await.unwrap();
+    assert!(b.is_trusted());
+    assert_eq!(reaper::bury_neighbours(&bench.store).await.unwrap(), 0);
 }

@@ -49,7 +49,8 @@ async fn the_process_statements_are_the_rule(bench: Bench) {
     bench.advance(Duration::from_secs(1));
     let now = bench.now();
     for number in 1..=4 {
-        for event in [ProcessEvent::Heartbeat { ttl: TTL }, ProcessEvent::Stop, ProcessEvent::Expire] {
+        let heartbeat = ProcessEvent::Heartbeat { ttl: TTL };
+        for event in [heartbeat, ProcessEvent::Stop, ProcessEvent::Expire, ProcessEvent::Die] {
             let mut tx = bench.begin().await;
             let before = state_of(&mut tx, number).await;
             let rule = process::next(before, event, now);
@@ -60,6 +61,11 @@ async fn the_process_statements_are_the_rule(bench: Bench) {
                 ProcessEvent::Stop => tx.processes().stop(process_id(number), None).await.unwrap(),
                 ProcessEvent::Expire => {
                     tx.processes().expire(100).await.unwrap();
+                    rule.map(|_| ())
+                }
+                ProcessEvent::Die => {
+                    let has_died = tx.processes().bury(process_id(number)).await.unwrap();
+                    assert_eq!(has_died, matches!(before, ProcessState::Live { .. }), "process {number}");
                     rule.map(|_| ())
                 }
             };

@@ -3,7 +3,7 @@
 use crate::{Bench, TTL, identity, key, process_id};
 use std::time::Duration;
 use tidemill_domain::lease::Term;
-use tidemill_domain::process::{ProcessRefusal, ProcessState};
+use tidemill_domain::process::{Incarnation, ProcessRefusal, ProcessState};
 use tidemill_store::audit::AuditFilter;
 
 crate::on_both![
@@ -16,6 +16,7 @@ crate::on_both![
     start_stop_and_death_leave_audit_rows,
     ended_processes_are_pruned_after_their_age_unless_a_lease_names_them,
     a_process_cannot_register_twice,
+    a_process_that_has_ended_is_buried_once_and_its_neighbours_are_listed,
 ];
 
 async fn a_registered_process_is_alive_for_its_ttl(bench: Bench) {
@@ -156,4 +157,29 @@ async fn a_process_cannot_register_twice(bench: Bench) {
     let mut tx = bench.begin().await;
 
     assert!(tx.processes().register(id, &identity(1), TTL).await.is_err());
+}
+
+async fn a_process_that_has_ended_is_buried_once_and_its_neighbours_are_listed(bench: Bench) {
+    let (one, two, three) = (bench.process(1).await, bench.process(2).await, bench.process(3).await);
+    let at = |place: &str, pid| Incarnation { place: place.to_owned(), pid, started: 5 };
+    let mut tx = bench.begin().await;
+    tx.processes().set_incarnation(one, &at("here", 1)).await.unwrap();
+    tx.processes().set_incarnation(two, &at("here", 2)).await.unwrap();
+    tx.processes().set_incarnation(three, &at("here2", 1)).await.unwrap();
+
+    assert_eq!(
+        tx.processes().neighbours("here").await.unwrap(),
+        [(one, at("here", 1)), (two, at("here", 2))]
+    );
+    assert!(tx.processes().bury(one).await.unwrap());
+
+    assert!(!tx.processes().bury(one).await.unwrap());
+    assert!(!tx.processes().bury(process_id(99)).await.unwrap());
+    assert_eq!(tx.processes().neighbours("here").await.unwrap(), [(two, at("here", 2))]);
+    assert_eq!(tx.processes().heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.processes().stop(two, None).await.unwrap(), Ok(()));
+    assert!(!tx.processes().bury(two).await.unwrap());
+    let entries = tx.audit().entries(&AuditFilter::default(), 10).await.unwrap();
+    let deaths = entries.iter().filter(|entry| entry.entry.action == "process.dead").count();
+    assert_eq!(deaths, 1);
 }

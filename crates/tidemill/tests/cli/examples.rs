@@ -131,6 +131,7 @@ fn a_job_that_died_goes_on_when_its_process_no_longer_counts() {
     let mut dying = Guarded::spawn(dying).unwrap();
     let died = dying.wait_deadline(Duration::from_secs(180)).expect("it dies");
     assert_eq!(died.code(), None, "{died:?}");
+    program.stage.move_away(dying.pid());
     program.run(&["job", "run", "squares"]).fails("TM1003", 5);
     program.stage.lapse(dying.pid());
 

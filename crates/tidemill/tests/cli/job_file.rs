@@ -154,18 +154,11 @@ fn a_backfill_tells_why_a_date_failed_and_where_there_is_more() {
 }
 
 #[test]
-fn who_goes_on_right_after_a_death_is_told_how_long_to_wait() {
-    let stage = Stage::new().with("TIDEMILL_PROCESS_LEASE", "10m");
-    fs::write(stage.path("slow.yaml"), "job: slow\nsteps:\n  - { name: nap, command: [sleep, '600'] }\n")
-        .unwrap();
-    let mut command = stage.command(&["job", "run", "slow.yaml"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut running = Guarded::spawn(command).unwrap();
-    let is_running =
-        |_: &u32| stage.run(&["executions", "--status", "STARTED", "-o", "jsonl"]).stdout.contains("slow");
-    (0..2_000).find(is_running).expect("it starts");
-    running.signal(Signal::KILL).unwrap();
-    running.wait_deadline(Duration::from_secs(120)).expect("it is dead");
+fn who_goes_on_right_after_a_death_elsewhere_is_told_how_long_to_wait() {
+    let database = Scratch::file();
+    let stage = Stage::on(database.url()).with("TIDEMILL_PROCESS_LEASE", "10m");
+    let pid = killed_while_it_runs(&stage);
+    stage.move_away(pid);
 
     let restarted = stage.run(&["job", "restart", "1", "--file", "slow.yaml"]);
     let again = stage.run(&["job", "run", "slow.yaml"]);
@@ -182,6 +175,34 @@ fn who_goes_on_right_after_a_death_is_told_how_long_to_wait() {
     }
     again.fails("TM1003", 5);
     assert!(again.stderr.contains("wait until its lease lapses, at most 10m, then try again"), "{again:#?}");
+}
+
+#[test]
+fn who_goes_on_right_after_a_death_on_this_machine_need_not_wait() {
+    for command in [&["job", "recover", "1", "--reason", "killed"][..], &["job", "run", "slow.yaml"]] {
+        let database = Scratch::file();
+        let stage = Stage::on(database.url()).with("TIDEMILL_PROCESS_LEASE", "10m");
+        killed_while_it_runs(&stage);
+        fs::write(stage.path("slow.yaml"), SLOW.replace("600", "0")).unwrap();
+
+        stage.run(command).succeeds();
+    }
+}
+
+const SLOW: &str = "job: slow\nsteps:\n  - { name: nap, command: [sleep, '600'] }\n";
+
+/// Runs `slow.yaml` and kills it; returns its pid.
+fn killed_while_it_runs(stage: &Stage) -> u32 {
+    fs::write(stage.path("slow.yaml"), SLOW).unwrap();
+    let mut command = stage.command(&["job", "run", "slow.yaml"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Guarded::spawn(command).unwrap();
+    let is_running =
+        |_: &u32| stage.run(&["executions", "--status", "STARTED", "-o", "jsonl"]).stdout.contains("slow");
+    (0..2_000).find(is_running).expect("it starts");
+    running.signal(Signal::KILL).unwrap();
+    running.wait_deadline(Duration::from_secs(120)).expect("it is dead");
+    running.pid()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

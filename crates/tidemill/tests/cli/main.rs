@@ -122,14 +122,25 @@ impl Stage {
     /// longer than a busy machine lets a process wait. Not for a process that is frozen: when it goes on, it would trust a
     /// lease that by its own clock has not ended.
     fn lapse(&self, pid: u32) {
+        let is_it = format!("pid = {pid} and ended_at is null");
+        self.change([
+            format!("update tidemill_process set until = heartbeat_at where {is_it}"),
+            format!("update tidemill_outbox_relay set until = joined_at where {is_it}"),
+        ]);
+    }
+
+    /// Makes a process one of another machine, where nobody can see whether it is still there.
+    fn move_away(&self, pid: u32) {
+        self.change([format!("update tidemill_process set incarnation = null where pid = {pid}")]);
+    }
+
+    fn change<const N: usize>(&self, statements: [String; N]) {
         let url = self.environment.iter().find(|(name, _)| name == "TIDEMILL_DATABASE_URL");
         let url = url.expect("a database that is named").1.clone();
-        let lapse = async move {
+        let change = async move {
             let store = Store::connect(&url).await.unwrap();
             let mut tx = store.begin().await.unwrap();
-            for (table, past) in [("process", "heartbeat_at"), ("outbox_relay", "joined_at")] {
-                let is_it = format!("pid = {pid} and ended_at is null");
-                let sql = format!("update tidemill_{table} set until = {past} where {is_it}");
+            for sql in statements {
                 tx.execute_for_test(&sql).await.unwrap();
             }
             tx.commit().await.unwrap();
@@ -137,7 +148,7 @@ impl Stage {
         };
         // On a thread of its own, because tests with and without a runtime need it.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        std::thread::spawn(move || runtime.block_on(lapse)).join().unwrap();
+        std::thread::spawn(move || runtime.block_on(change)).join().unwrap();
     }
 }
 

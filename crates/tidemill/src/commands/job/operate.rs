@@ -9,6 +9,7 @@ use tidemill_domain::duration;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::process::ProcessState;
+use tidemill_engine::reaper;
 use tidemill_server::api::execution::operate::change;
 use tidemill_store::job::ExecutionChanged;
 use tidemill_store::{Store, StoreError, Tx};
@@ -26,6 +27,7 @@ pub(super) async fn abandon(action: &ExecutionAction, context: &Context) -> Resu
 
 pub(super) async fn recover(action: &ExecutionAction, context: &Context) -> Result<Exit> {
     let (id, reason) = (action.execution, &action.reason);
+    reaper::bury_neighbours(&context.store().await?).await?;
     perform(id, context, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await).await?;
     context.done(&format!(
         "execution {id} is marked as failed; resume it with `job restart {id}` in the program that has the job"
