@@ -21,6 +21,7 @@ mod command;
 mod endpoint;
 mod names;
 mod path;
+mod statement;
 
 pub use path::Reach;
 

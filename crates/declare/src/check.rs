@@ -6,7 +6,7 @@ mod flow;
 mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
-use crate::model::{At, JobFile, PartitionBy, Place, ReadFile, StepFile, Work};
+use crate::model::{At, JobFile, PartitionBy, Place, ReadFile, StepFile, Work, WriteFile};
 use crate::parse::Gaps;
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::{
@@ -190,7 +190,11 @@ impl<'a> Checker<'a> {
                     Some(PartitionBy::Range { connection, .. }) => connection.as_ref(),
                     _ => None,
                 };
-                vec![reading, dividing]
+                let writing = match &chunk.write.value {
+                    WriteFile::Statement(file) => file.connection.as_ref(),
+                    _ => None,
+                };
+                vec![reading, dividing, writing]
             }
             _ => Vec::new(),
         };

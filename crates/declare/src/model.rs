@@ -121,7 +121,7 @@ impl ChunkFile {
         match &self.write.value {
             WriteFile::Outbox(events) => Some(events),
             WriteFile::Sql { events, .. } => events.as_deref(),
-            WriteFile::Csv(_) | WriteFile::JsonLines { .. } => None,
+            WriteFile::Csv(_) | WriteFile::JsonLines { .. } | WriteFile::Statement(_) => None,
         }
     }
 
@@ -238,6 +238,8 @@ pub enum WriteFile {
         /// Events in the same transaction.
         events: Option<Box<OutboxFile>>,
     },
+    /// A statement for each item.
+    Statement(StatementFile),
     Outbox(Box<OutboxFile>),
     Csv(CsvFile),
     JsonLines {
@@ -249,9 +251,19 @@ impl WriteFile {
     pub(crate) fn path(&self) -> Option<&At<String>> {
         match self {
             Self::Csv(CsvFile { path, .. }) | Self::JsonLines { path } => Some(path),
-            Self::Sql { .. } | Self::Outbox(_) => None,
+            Self::Sql { .. } | Self::Statement(_) | Self::Outbox(_) => None,
         }
     }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct StatementFile {
+    /// `${name}` and `:column` are bound, never spliced.
+    pub statement: At<String>,
+    /// None means the job's own database.
+    pub connection: Option<At<String>>,
+    /// Whether a statement that changes no row is an error.
+    pub must_change: bool,
 }
 
 /// Events to write, one for each written item. Topic and types are templates; the rest are CEL expressions, which see the

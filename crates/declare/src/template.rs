@@ -9,6 +9,9 @@ use tidemill_store::item::{Database, SqlQuery};
 
 mod sql;
 
+/// Begins the names of an item's columns.
+pub const ROW: &str = "row.";
+
 const LENGTH_MAX: usize = 64 * 1024;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -87,6 +90,25 @@ impl Template {
             }
         }
         Ok(template)
+    }
+
+    /// Parses SQL in which `:column` stands for that column of an item, beside `${name}`. It becomes the name
+    /// `row.column`.
+    pub fn parse_row_sql(text: &str) -> Result<Self, BadText> {
+        Self::parse_sql(text)?;
+        let mut rewritten = String::with_capacity(text.len());
+        let mut at = 0;
+        for (start, end) in sql::columns(text) {
+            rewritten.push_str(&format!("{}${{{ROW}{}}}", &text[at..start], &text[start + 1..end]));
+            at = end;
+        }
+        rewritten.push_str(&text[at..]);
+        Self::parse(&rewritten)
+    }
+
+    /// The columns of an item that it uses.
+    pub fn row_columns(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|(name, _)| name.strip_prefix(ROW))
     }
 
     /// The names with their offsets in bytes, in order.
@@ -228,6 +250,18 @@ mod tests {
         assert_eq!(first("${a}${b}-${c}"), ["a", "b"]);
         assert!(first("--day=${a}").is_empty());
         assert!(first("plain").is_empty());
+    }
+
+    #[test]
+    fn columns_of_an_item_are_found_where_a_value_can_be_bound() {
+        let columns = |text: &str| {
+            let template = Template::parse_row_sql(text).unwrap();
+            template.row_columns().map(str::to_owned).collect::<Vec<_>>()
+        };
+
+        assert_eq!(columns("update t set a = :a, b=:b_2 where id in (:id, ${a})"), ["a", "b_2", "id"]);
+        assert_eq!(columns("update t set a = :a::text || ':b' -- :c\n where x[1:2] = y[i:j]"), ["a"]);
+        assert_eq!(columns("select \":q\", now()::date, /* :z */ $$ :y $$"), [""; 0]);
     }
 
     #[test]

@@ -18,4 +18,4 @@ pub use compose::{
 pub use encoding::Encoding;
 pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader};
 pub use roots::{Roots, RootsError};
-pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, TextWriter};
+pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, StatementWriter, TextWriter};

@@ -98,6 +98,7 @@ impl Builder<'_> {
                 let events = self.events(events)?;
                 Box::new(move |_, names| Ok(BoxWriter::new(events.writer(names)?)))
             }
+            WriteFile::Statement(file) => self.statement(file)?,
             WriteFile::Sql { table, mode, columns, events } => {
                 let events = events.as_ref().map(|events| self.events(events)).transpose()?;
                 let named: Vec<String> = columns.iter().map(|column| column.value.clone()).collect();

@@ -5,6 +5,7 @@ use super::reference::partition_names;
 use crate::diagnostic::did_you_mean;
 use crate::model::{At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode};
 use crate::template::Template;
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 use tidemill_domain::job::flow::matches;
 use tidemill_domain::outbox::event::{check_headers, check_name, check_topic};
@@ -54,6 +55,12 @@ impl Checker<'_> {
                     let fix = "add columns: [id, name] to csv, or process: { map: … }";
                     self.wrong(&csv.path, UNKNOWN_COLUMNS, fix);
                 }
+            }
+            WriteFile::Statement(file) => {
+                let Ok(template) = Template::parse_row_sql(&file.statement.value) else { return };
+                let used = template.row_columns().map(str::to_owned).collect::<BTreeSet<_>>();
+                let used = used.into_iter().map(|value| At { value, place: file.statement.place });
+                self.unknown_columns(&file.statement, &used.collect::<Vec<_>>(), &made);
             }
             WriteFile::JsonLines { .. } | WriteFile::Outbox(_) => {}
         }

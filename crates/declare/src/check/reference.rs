@@ -4,7 +4,7 @@ use super::{Checker, all_steps};
 use crate::diagnostic::{BadText, excerpt};
 use crate::expression::Expression;
 use crate::model::{
-    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work,
+    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work, WriteFile,
 };
 use crate::template::Template;
 use std::collections::BTreeSet;
@@ -59,6 +59,9 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
             texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
         }
         ReadFile::Csv(_) | ReadFile::JsonLines { .. } => {}
+    }
+    if let WriteFile::Statement(file) = &chunk.write.value {
+        texts.push((&file.statement, Kind::Sql, own));
     }
     if let Some(events) = chunk.events() {
         texts.extend(

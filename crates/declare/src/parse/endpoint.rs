@@ -3,7 +3,7 @@
 use super::fields::shown;
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
-use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, WriteFile, WriteMode};
+use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, StatementFile, WriteFile, WriteMode};
 use std::time::Duration;
 use tidemill_engine::item::Encoding;
 use tidemill_kafka::{Format, Isolation, RowFormat};
@@ -21,6 +21,8 @@ tables! {
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]
         "sql: { table: t, mode: copy }";
+    STATEMENT = "sql with a statement" ["statement" "connection" "assert_updates"]
+        "sql: { statement: \"update t set name = :name where id = :id\" }";
     KAFKA = "kafka" ["topic" "from" "every_run" "isolation" "format" "key" "timeout"]
         "kafka: { topic: orders }";
     OUTBOX = "outbox" ["topic" "aggregate_type" "aggregate_id" "event_type" "payload" "headers"]
@@ -59,6 +61,7 @@ impl Reader<'_> {
             "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
             "csv" => WriteFile::Csv(self.csv(value)?),
             "jsonl" => WriteFile::JsonLines { path: self.json_lines(value)? },
+            _ if is_statement(value) => self.statement(value)?,
             _ => self.rows(value)?,
         };
         Some(At { value: write, place: node.place })
@@ -162,7 +165,7 @@ impl Reader<'_> {
             if key.name == "connection" {
                 let what = "rows are written to the database of the job itself, so write has no connection";
                 let why = "rows and position commit together; in another database they could not".to_owned();
-                let fix = "take connection out; read from other databases instead";
+                let fix = "take connection out, or write at least once by `statement: \"insert into …\"`, which may have one";
                 self.wrong_key(key, what, Some(why), fix);
             } else if !TABLE.keys.contains(&key.name.as_str()) {
                 self.unknown(key, TABLE.what, TABLE.keys);
@@ -192,6 +195,14 @@ impl Reader<'_> {
             _ => {}
         }
         Some(WriteFile::Sql { table: table?, mode, columns: columns?, events: None })
+    }
+
+    fn statement(&mut self, node: &Node) -> Option<WriteFile> {
+        let fields = self.table(node, "sql", STATEMENT)?;
+        let statement = self.required_text(&fields, "statement");
+        let connection = self.text_of(&fields, "connection");
+        let must_change = self.truth_of(&fields, "assert_updates", Truth::Yes);
+        Some(WriteFile::Statement(StatementFile { statement: statement?, connection, must_change }))
     }
 
     fn kafka(&mut self, node: &Node) -> Option<KafkaFile> {
@@ -245,4 +256,9 @@ fn rows_and_events(node: &Node) -> Option<(&Node, &Node)> {
     let Content::Map(entries) = &node.content else { return None };
     let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value);
     if entries.len() == 2 { of("sql").zip(of("outbox")) } else { None }
+}
+
+/// Whether `sql` has a statement and not a table.
+fn is_statement(node: &Node) -> bool {
+    matches!(&node.content, Content::Map(entries) if entries.iter().any(|(key, _)| key.name == "statement"))
 }

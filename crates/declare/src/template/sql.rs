@@ -55,6 +55,22 @@ pub(super) fn inside(text: &str, offset: usize) -> Option<Inside> {
     None
 }
 
+/// Where `:column` stands, with its colon: not in quotes or comments, not in `x::type` or `x[i:j]`.
+pub(super) fn columns(text: &str) -> Vec<(usize, usize)> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for (start, _) in text.match_indices(':') {
+        let (before, name) = (&text[..start], &text[start + 1..]);
+        let length = name.find(|c: char| !is_part(c)).unwrap_or(name.len());
+        let begins = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        let is_free = !before.ends_with(|c: char| is_part(c) || matches!(c, ':' | ']' | ')' | '"'));
+        if begins && is_free && inside(text, start).is_none() {
+            found.push((start, start + 1 + length));
+        }
+    }
+    found
+}
+
 /// PostgreSQL's `$$` or `$tag$`.
 fn dollar_tag(rest: &str) -> Option<&str> {
     let inner = rest.strip_prefix('$')?;

@@ -1,10 +1,11 @@
-//! Writers of files and of events.
+//! Writers of files and of events, and by statements.
 
 pub mod csv;
 pub mod file;
 pub mod items;
 pub mod lines;
 pub mod outbox;
+pub mod statement;
 
 #[cfg(test)]
 mod tests;
@@ -14,3 +15,4 @@ pub use file::FileWriter;
 pub use items::ItemsWriter;
 pub use lines::{JsonLinesWriter, TextWriter};
 pub use outbox::OutboxWriter;
+pub use statement::StatementWriter;

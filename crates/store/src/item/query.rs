@@ -1,7 +1,7 @@
 //! A query or another statement of the job's author: its text and the bound values.
 
 use crate::item::failure::fatal;
-use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 /// A query and its values.
 ///
@@ -17,6 +17,7 @@ use tidemill_domain::item::{ItemError, Value};
 pub struct SqlQuery {
     text: String,
     values: Vec<Value>,
+    must_change: bool,
 }
 
 /// Bound values: a tuple such as `(7, "paid")`, or `()` for none.
@@ -57,7 +58,7 @@ impl SqlQuery {
         // It becomes a part of larger statements, so its semicolon must go.
         let kept = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace()).len();
         text.truncate(kept);
-        Self { text, values: Vec::new() }
+        Self { text, values: Vec::new(), must_change: false }
     }
 
     pub(crate) fn with(text: &str, values: impl Values) -> Self {
@@ -68,6 +69,20 @@ impl SqlQuery {
     pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
+    }
+
+    /// As a statement that is run for its effect: an error if it changes no row.
+    #[must_use]
+    pub fn must_change(mut self) -> Self {
+        self.must_change = true;
+        self
+    }
+
+    pub(crate) fn check_changed(&self, rows: u64) -> Result<u64, ItemError> {
+        if rows == 0 && self.must_change {
+            return Err(ItemError::new(ErrorKind::WRITE, "it changed no row"));
+        }
+        Ok(rows)
     }
 
     /// Without a semicolon at the end.

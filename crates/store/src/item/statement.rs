@@ -62,6 +62,7 @@ impl Tx {
                 Connection::Postgres(connection) => postgres::execute(connection, statement).await,
                 Connection::Sqlite(connection) => sqlite::execute(connection, statement).await,
             };
+            let done = done.and_then(|rows| statement.check_changed(rows));
             changed += done.map_err(|error| numbered(number, &error))?;
         }
         self.release_savepoint().await.map_err(|_| {
@@ -86,6 +87,7 @@ impl Database {
                 Link::MySql(connection) => mysql::execute(connection, statement).await,
                 Link::Shared(_) => Err(fatal("a database in memory has no second connection")),
             };
+            let done = done.and_then(|rows| statement.check_changed(rows));
             changed += done.map_err(|error| numbered(number, &error))?;
         }
         link.plain("commit").await?;

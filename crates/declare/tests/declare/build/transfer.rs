@@ -9,6 +9,7 @@ tidemill_store::on_both![
     a_failed_job_goes_on_where_it_ended_once_the_file_is_mended,
     an_upsert_changes_the_rows_that_are_there,
     rows_of_a_query_are_counted_only_on_request,
+    a_statement_is_run_for_each_item_with_its_values_bound,
 ];
 
 const TRANSFERS: &str = r#"
@@ -131,4 +132,37 @@ steps:
     let totals = "select coalesce(cast(total_items as text), 'none') from tidemill_step_execution
                   order by step_execution_id";
     assert_eq!(stand.texts(totals).await, ["none", "3"]);
+}
+
+async fn a_statement_is_run_for_each_item_with_its_values_bound(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand
+        .sql(&[
+            "create table orders (id bigint primary key, state varchar(40) not null)",
+            "insert into orders (id, state) values (1, 'new'), (2, 'new'), (4, 'new')",
+        ])
+        .await;
+    stand.write("in.csv", "id,state\n1,paid\n2,x'; drop table orders; --\n3,paid\n4,sent\n");
+    let job = r#"
+job: states
+parameters: { mark: { type: string } }
+steps:
+  - name: set
+    chunk: 10
+    read: { csv: { path: "@/in.csv" } }
+    process: { map: { id: "int(row.id)", state: "row.state" } }
+    write: { sql: { statement: "update orders set state = :state where id = :id and ${mark} = '!' -- :id" } }
+    skip: { limit: 1, on: write }
+"#;
+
+    let run = stand.run(job, &["mark=!"]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    let counters = run.step("set").unwrap().counters;
+    assert_eq!((counters.read, counters.write, counters.write_skip), (4, 3, 1), "there is no order 3");
+    assert_eq!(
+        stand.texts("select state from orders order by id").await,
+        ["paid", "x'; drop table orders; --", "sent"]
+    );
+    assert_eq!(run.step("set").unwrap().delivery.as_deref(), Some("exactly-once"));
 }

@@ -201,6 +201,10 @@ fn chunk_words(chunk: &ChunkFile) -> String {
     let to = match &chunk.write.value {
         WriteFile::Csv(csv) => format!("csv {}", csv.path.value),
         WriteFile::JsonLines { path } => format!("jsonl {}", path.value),
+        WriteFile::Statement(file) => match &file.connection {
+            Some(name) => format!("a statement on {}, at least once", name.value),
+            None => "a statement".to_owned(),
+        },
         WriteFile::Sql { table, mode, .. } => {
             let mode = match mode {
                 WriteMode::Copy => "copy",

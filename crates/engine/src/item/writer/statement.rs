@@ -1,0 +1,63 @@
+//! Writing by the author's own statement, with values of the item.
+
+use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
+use tidemill_domain::item::ItemError;
+use tidemill_store::item::{Database, SqlQuery};
+
+/// Runs a statement for each item, in the chunk's transaction: exactly once, unless it names another database.
+///
+/// ```
+/// use tidemill_engine::item::StatementWriter;
+/// use tidemill_engine::item::sql::SqlQuery;
+///
+/// let writer = StatementWriter::new(|order: &i64| {
+///     Ok(SqlQuery::new("update orders set state = 'paid' where id = $1").bind(*order).must_change())
+/// });
+/// # let _typed: Box<dyn std::any::Any> = Box::new(writer);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StatementWriter<F> {
+    statement: F,
+    database: Option<Database>,
+}
+
+impl<F> StatementWriter<F> {
+    /// Runs the statement that `statement` makes of an item.
+    pub fn new<T>(statement: F) -> Self
+    where
+        F: FnMut(&T) -> Result<SqlQuery, ItemError> + Send + 'static,
+    {
+        Self { statement, database: None }
+    }
+
+    tidemill_domain::setters! {
+        /// Runs them on another database, the items of a chunk in one transaction: at least once, because that commits
+        /// before the chunk does.
+        #[must_use]
+        pub fn on(self, database: Database) { self.database = Some(database) }
+    }
+}
+
+impl<F: Send + 'static> ItemStream for StatementWriter<F> {}
+
+impl<T, F> ItemWriter<T> for StatementWriter<F>
+where
+    T: Sync,
+    F: FnMut(&T) -> Result<SqlQuery, ItemError> + Send + 'static,
+{
+    async fn write(&mut self, items: &[T], chunk: &mut ChunkScope) -> Result<(), ItemError> {
+        let statements = items.iter().map(&mut self.statement).collect::<Result<Vec<_>, _>>()?;
+        match &self.database {
+            None => chunk.tx().await?.run_statements(&statements).await?,
+            Some(database) => database.run_statements(&statements).await?,
+        };
+        Ok(())
+    }
+
+    fn delivery(&self) -> Delivery {
+        match self.database {
+            None => Delivery::ExactlyOnce,
+            Some(_) => Delivery::AtLeastOnce,
+        }
+    }
+}
