@@ -17,6 +17,8 @@ shapes! {
         severity: &'static str = record.severity.as_str(),
         /// The last value of the signal.
         value: Option<f64> = record.value,
+        /// What is wrong, beyond the value, such as the execution that failed.
+        detail: Option<String> = record.detail.clone(),
         /// When the alert entered its state.
         since: Option<Timestamp> = record.state.since(),
         /// End of the current silence.

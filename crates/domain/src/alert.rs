@@ -42,6 +42,11 @@ impl Subject {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether the other is this subject, or a part of it: its text goes on after a `/`.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 crate::newtype::display!(Subject, subject => "{}", subject.0);

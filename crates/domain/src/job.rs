@@ -19,6 +19,7 @@ pub mod spark;
 pub mod status;
 pub mod step;
 pub mod track;
+pub mod usual;
 
 pub use chunk::Counters;
 pub use context::ExecutionContext;

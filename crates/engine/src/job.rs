@@ -40,6 +40,7 @@ mod parallel_chunks;
 mod prepare_chunk;
 mod scan;
 
+pub mod gauge;
 pub mod purge;
 pub mod recovery;
 pub mod reload;

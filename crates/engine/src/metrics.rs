@@ -29,6 +29,8 @@ metric_table! {
     counter alert_signal_failures(signal) = "tidemill_alert_signal_failures_total", "Looks at a signal that failed, by signal.";
     histogram chunk_duration(job, step) = "tidemill_chunk_duration_seconds", "How long chunks take from the end of reading to their end, by job and step.";
     counter fencing_rejections(kind) = "tidemill_fencing_rejections_total", "Writes of ghosts that were refused, by kind of lease.";
+    gauge job_active(job) = "tidemill_job_active_executions", "Executions that have started and not ended, by job.";
+    histogram job_duration(job, status) = "tidemill_job_duration_seconds", "How long executions that ended in this process took, by job and status.";
     counter job_executions(job, status) = "tidemill_job_executions_total", "Executions that ended in this process, by job and status.";
     counter job_instances_purged(job) = "tidemill_job_instances_purged_total", "Instances that this process has forgotten, by job.";
     counter job_partitions(job, step, status) = "tidemill_job_partitions_total", "Partitions that ended in this process, by job, step and status.";
@@ -101,6 +103,7 @@ metric_table! {
     counter schedule_ticks(schedule, outcome) = "tidemill_schedule_ticks_total", "Ticks of schedules that this process decided on, by schedule and outcome.";
     counter self_fenced() = "tidemill_self_fenced_total", "Times that this process gave itself up because it could not renew in time.";
     counter step_chunks(job, step, outcome) = "tidemill_step_chunks_total", "Chunks that committed or were rolled back, by job, step and outcome.";
+    histogram step_duration(job, step, status) = "tidemill_step_duration_seconds", "How long steps that ended in this process took, by job, step and status.";
     counter step_items(job, step, op) = "tidemill_step_items_total", "Items read, written, filtered and skipped, by job, step and what was done.";
 }
 

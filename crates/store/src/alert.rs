@@ -30,6 +30,8 @@ pub struct Judging<'a> {
     pub hold: Duration,
     pub channels: &'a [String],
     pub reading: Reading,
+    /// What is wrong, beyond the value; none keeps the last.
+    pub detail: Option<&'a str>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -54,6 +56,7 @@ stored! {
         pub subject: Subject,
         pub state: AlertState => state(row)?,
         pub value: Option<f64>,
+        pub detail: Option<String>,
         pub severity: Severity,
         pub updated_at: Timestamp,
         /// The silence that holds notices back.
@@ -250,27 +253,31 @@ statements! {
         bind(
             judging.rule, judging.subject.as_str(), judgement.after.as_str(), instants(judgement.after)[0],
             instants(judgement.after)[1], instants(judgement.after)[2], announced_at, judgement.value,
-            judging.severity.as_str(), judgement.at,
+            judging.severity.as_str(), judgement.at, judging.detail,
         )
         "insert into tidemill_alert
-             (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+             (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at,
+              detail)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          on conflict (rule, subject) do update
          set state = excluded.state, since = excluded.since, fired_at = excluded.fired_at,
              resolved_at = excluded.resolved_at, announced_at = excluded.announced_at,
-             value = excluded.value, severity = excluded.severity, updated_at = excluded.updated_at"
+             value = excluded.value, severity = excluded.severity, updated_at = excluded.updated_at,
+             detail = coalesce(excluded.detail, tidemill_alert.detail)"
     }
 
     /// Breached alerts, and alerts whose end was not announced.
     fn alert_open(limit: u32) -> Vec<AlertRecord> {
-        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at,
+                detail
          from tidemill_alert where state in ('pending', 'firing') or announced_at is not null
          order by rule, subject limit $1"
     }
 
     /// Firing first, then pending, then by the latest change.
     fn alert_list(limit: u32) -> Vec<AlertRecord> {
-        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at,
+                detail
          from tidemill_alert order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
          limit $1"
     }
@@ -308,10 +315,11 @@ statements! {
          where ended_at is null and until > $1 order by until desc, id limit $2"
     }
 
-    /// In force for one alert.
+    /// In force for one alert; [`Silence::covers`] decides.
     fn alert_silence_covering(rule: &str, subject: &str, now: Timestamp) -> Vec<Silence> {
         "select id, rule, subject, until, reason, actor, created_at, ended_at from tidemill_alert_silence
-         where rule = $1 and (subject is null or subject = $2) and ended_at is null and until > $3"
+         where rule = $1 and (subject is null or subject = $2 or substr($2, 1, length(subject) + 1) = subject || '/')
+           and ended_at is null and until > $3"
     }
 
     fn alert_silence_prune(ended_before: Timestamp, limit: u32) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`launch`], [`execution`] (its course), [`step`], [`partition`], [`previous_run`] (where a
 //! step of another instance ended), [`operate`] (operator actions), [`orphan`] (executions whose process is gone),
-//! [`purge`] (retention), [`list`] and [`track`] (for people).
+//! [`purge`] (retention), [`list`] and [`track`] (for people), [`watch`] (for alerts and metrics).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that creates it
 //! to the one that ends it. All writes of its process pass that fence. Others either do not touch what the process
@@ -29,6 +29,7 @@ pub mod purge;
 pub mod record;
 pub mod step;
 pub mod track;
+pub mod watch;
 
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
@@ -43,6 +44,7 @@ pub use record::{
 };
 pub use step::{ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
 pub use track::{ExecutionTally, Failure};
+pub use watch::UnresolvedFailure;
 
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::lease::LeaseKey;

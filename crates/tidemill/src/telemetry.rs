@@ -40,8 +40,9 @@ pub(crate) fn start_log(log: &Log, color: ColorChoice) {
     let _already_started = tracing_subscriber::registry().with(layer).try_init();
 }
 
-/// Bounds of all histograms, in seconds: from a chunk or an answer to a render that takes half an hour.
-const BUCKETS: [f64; 11] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0];
+/// Bounds of all histograms, in seconds: from a chunk or an answer to a job that takes a day.
+const BUCKETS: [f64; 13] =
+    [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 28_800.0, 86_400.0];
 
 /// How often what was recorded is added up; until then every single value is kept.
 const ADDED_UP_EVERY: Duration = Duration::from_secs(5);

@@ -16,7 +16,8 @@ pub const REASON_CHARS_MAX: usize = 500;
 pub struct Silence {
     pub id: i64,
     pub rule: String,
-    /// None silences all subjects of the rule.
+    /// Also silences the subjects below it: `job/load` also `job/load/instance/7`. None silences all subjects of the
+    /// rule.
     pub subject: Option<Subject>,
     pub until: Timestamp,
     pub reason: String,
@@ -33,7 +34,7 @@ impl Silence {
     }
 
     pub fn covers(&self, rule: &str, subject: &Subject) -> bool {
-        self.rule == rule && self.subject.as_ref().is_none_or(|own| own == subject)
+        self.rule == rule && self.subject.as_ref().is_none_or(|own| own.covers(subject))
     }
 }
 

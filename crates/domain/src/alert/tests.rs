@@ -329,6 +329,12 @@ fn a_silence_covers_its_subject_until_its_end() {
     assert_eq!((found("slow", &a, 0), found("slow", &b, 0)), (Some(2), Some(1)));
     assert_eq!((found("slow", &a, 10), found("slow", &b, 10)), (Some(2), None));
     assert_eq!((found("slow", &a, 20), found("fast", &a, 0)), (None, None));
+    let part = Subject::new("pool/a/b").unwrap();
+    assert_eq!(
+        (found("slow", &part, 10), found("slow", &Subject::new("pool/ab").unwrap(), 10)),
+        (Some(2), None)
+    );
+    assert!(!part.covers(&a));
     let ended = Silence { ended_at: Some(Timestamp::EPOCH), ..silence(3, None, 10) };
     assert!(!ended.is_in_force(Timestamp::EPOCH));
 }

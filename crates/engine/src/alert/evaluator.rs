@@ -61,7 +61,8 @@ impl Evaluator {
         };
         for (key, reading) in readings {
             let severity = open.get(&key).copied().unwrap_or(Severity::Info);
-            match self.judge(watch, &key.0, &key.1, reading, severity).await? {
+            let detail = self.detail(&seen, &key.0, &key.1);
+            match self.judge(watch, (&key.0, &key.1), reading, severity, detail).await? {
                 Some(Notice::Fired) => done.fired += 1,
                 Some(Notice::Resolved) => done.resolved += 1,
                 None => {}
@@ -113,7 +114,7 @@ impl Evaluator {
             let Some(Some(observations)) = seen.get(rule.signal()) else { continue };
             let is_there = |subject: &Subject| observations.iter().any(|other| other.subject == *subject);
             self.windows.retain(|(name, subject), _| name != rule.name() || is_there(subject));
-            for Observation { subject, value } in observations {
+            for Observation { subject, value, .. } in observations {
                 let key = (rule.name().to_owned(), subject.clone());
                 let window = self.windows.entry(key.clone()).or_insert_with(|| Window::new(rule.window()));
                 window.add(*value, now);
@@ -137,13 +138,19 @@ impl Evaluator {
         }
     }
 
+    fn detail<'a>(&self, seen: &'a Observations, rule: &str, subject: &Subject) -> Option<&'a str> {
+        let rule = self.rules.iter().find(|known| known.name() == rule)?;
+        let observations = seen.get(rule.signal())?.as_ref()?;
+        observations.iter().find(|seen| seen.subject == *subject)?.detail.as_deref()
+    }
+
     async fn judge(
         &self,
         watch: &HeldLease,
-        name: &str,
-        subject: &Subject,
+        (name, subject): (&str, &Subject),
         reading: Reading,
         last_severity: Severity,
+        detail: Option<&str>,
     ) -> Result<Option<Notice>, EngineError> {
         let rule = self.rules.iter().find(|rule| rule.name() == name);
         let judging = Judging {
@@ -153,9 +160,12 @@ impl Evaluator {
             hold: rule.map_or(Duration::ZERO, Rule::hold),
             channels: rule.map_or(&[], Rule::channels),
             reading,
+            detail,
         };
         let compose = |judgement: &Judgement, notice: Notice| {
-            let told = rule.map(|rule| Announcement::new(rule, subject, judgement, notice).to_json());
+            let told = rule.map(|rule| {
+                Announcement::new(rule, subject, judgement, notice).with_detail(detail).to_json()
+            });
             told.unwrap_or_default()
         };
         let mut tx = watch.begin().await?;

@@ -25,6 +25,8 @@ pub struct Announcement {
     pub since: Timestamp,
     pub at: Timestamp,
     pub summary: String,
+    /// What is wrong, beyond the value.
+    pub detail: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -99,7 +101,19 @@ impl Announcement {
             since,
             at: judgement.at,
             summary,
+            detail: None,
         }
+    }
+
+    /// The detail of the last sample; the summary ends with it.
+    #[must_use]
+    pub fn with_detail(mut self, detail: Option<&str>) -> Self {
+        if let Some(detail) = detail {
+            self.summary.push_str("; ");
+            self.summary.push_str(detail);
+            self.detail = Some(detail.to_owned());
+        }
+        self
     }
 
     pub fn to_json(&self) -> String {
@@ -121,6 +135,9 @@ impl Announcement {
             text["aggregate"] = json!(watched.aggregate.as_str());
             text["window_seconds"] = json!(watched.window.as_secs_f64());
             text["for_seconds"] = json!(watched.hold.as_secs_f64());
+        }
+        if let Some(detail) = &self.detail {
+            text["detail"] = json!(detail);
         }
         text.to_string()
     }
@@ -145,6 +162,7 @@ impl Announcement {
             since: instant("since")?,
             at: instant("at")?,
             summary: text("summary")?.to_owned(),
+            detail: fields["detail"].as_str().map(str::to_owned),
         })
     }
 }
@@ -171,6 +189,7 @@ mod tests {
             since: "2026-11-15T02:00:00Z".parse().unwrap(),
             at: "2026-11-15T02:01:00.000001Z".parse().unwrap(),
             summary: "slow fires".into(),
+            detail: None,
         }
     }
 
@@ -192,6 +211,9 @@ mod tests {
             let written = Announcement { value, ..announcement() };
             assert_eq!(Announcement::from_json(&written.to_json()), Ok(written));
         }
+        let detailed = announcement().with_detail(Some("execution 7 failed"));
+        assert_eq!(detailed.summary, "slow fires; execution 7 failed");
+        assert_eq!(Announcement::from_json(&detailed.to_json()), Ok(detailed));
         let of_before = Announcement { watched: None, ..announcement() };
         assert_eq!(Announcement::from_json(&of_before.to_json()), Ok(of_before));
     }

@@ -1,7 +1,7 @@
 //! The rules that apply without any configuration.
 
 use super::channel::LOG;
-use super::signal::{CoreSignal, OutboxSignal, PoolSignal, RenderSignal};
+use super::signal::{CoreSignal, JobSignal, OutboxSignal, PoolSignal, RenderSignal};
 use std::time::Duration;
 use tidemill_domain::alert::Condition::{Above, Below};
 use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
@@ -14,6 +14,10 @@ pub fn default_rules() -> Vec<Rule> {
     let rules = [
         rule("process_died", CoreSignal::ProcessesDied, Above(0.0), NOW),
         average(rule("database_slow", CoreSignal::DatabaseSeconds, Above(1.0), MINUTE)),
+        critical(rule("job_failed", JobSignal::Failures, Above(0.0), NOW)),
+        rule("job_running_long", JobSignal::RunningRatio, Above(2.0), NOW),
+        rule("schedule_late", JobSignal::ScheduleLateSeconds, Above(300.0), NOW),
+        rule("schedule_missed", JobSignal::ScheduleMissedTicks, Above(0.0), NOW),
         // The first three are the alarms of the pool specification. While no request gets units, the average wait of those
         // that did says nothing, so there is one for the oldest. Usage is in percent of the limit, because a pool is never filled beyond it.
         average(rule("high_connection_usage", PoolSignal::LimitPercent, Above(90.0), 5 * MINUTE)),
@@ -81,6 +85,10 @@ mod tests {
             [
                 "process_died",
                 "database_slow",
+                "job_failed",
+                "job_running_long",
+                "schedule_late",
+                "schedule_missed",
                 "high_connection_usage",
                 "long_queue_time",
                 "acquire_timeouts",

@@ -1,9 +1,11 @@
 //! Signals: each has a value for each of its subjects.
 
+pub mod job;
 pub mod outbox;
 pub mod pool;
 pub mod render;
 
+pub use job::JobSignal;
 pub use outbox::OutboxSignal;
 pub use pool::PoolSignal;
 pub use render::RenderSignal;
@@ -22,6 +24,14 @@ pub struct Observation {
     pub subject: Subject,
     /// Values that are not finite count as unknown.
     pub value: f64,
+    /// What is wrong, beyond the value. Notifications and lists show it.
+    pub detail: Option<String>,
+}
+
+impl Observation {
+    pub fn new(subject: Subject, value: f64) -> Self {
+        Self { subject, value, detail: None }
+    }
 }
 
 pub type Observing<'a> = BoxFuture<'a, Result<Vec<Observation>, EngineError>>;
@@ -45,7 +55,7 @@ tidemill_domain::words! {
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let pillars = [PoolSignal::NAMES, OutboxSignal::NAMES, RenderSignal::NAMES];
+    let pillars = [JobSignal::NAMES, PoolSignal::NAMES, OutboxSignal::NAMES, RenderSignal::NAMES];
     CoreSignal::NAMES.iter().chain(pillars.into_iter().flatten()).copied()
 }
 
@@ -54,9 +64,10 @@ const DEATHS_WITHIN: Duration = Duration::from_secs(300);
 pub fn known(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
     let renders = render::signals(&clock);
     let core = CoreSignal::ALL.map(|what| Box::new(Core { what, clock: clock.clone() }) as Box<dyn Signal>);
+    let jobs = JobSignal::ALL.map(|signal| Box::new(signal) as Box<dyn Signal>);
     let pools = PoolSignal::ALL.map(|signal| Box::new(signal) as Box<dyn Signal>);
     let outbox = OutboxSignal::ALL.map(|signal| Box::new(signal) as Box<dyn Signal>);
-    core.into_iter().chain(pools).chain(outbox).chain(renders).collect()
+    core.into_iter().chain(jobs).chain(pools).chain(outbox).chain(renders).collect()
 }
 
 #[derive(Debug)]
@@ -86,5 +97,5 @@ impl Signal for Core {
 }
 
 fn whole(value: f64) -> Vec<Observation> {
-    vec![Observation { subject: Subject::whole(), value }]
+    vec![Observation::new(Subject::whole(), value)]
 }

@@ -59,10 +59,13 @@ impl Execution {
     async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, ExecutionLost> {
         let (job, id) = (self.job.name(), self.launched.execution);
         let span = tracing::info_span!("job", job, execution.id = %id);
+        let began = self.resources.clock.monotonic();
         let ended = self.run_flow().instrument(span).await;
         match &ended {
             Ok(end) => {
                 metrics::job_executions(job, end.status.as_str()).increment(1);
+                let took = self.resources.clock.monotonic().since(began);
+                metrics::job_duration(job, end.status.as_str()).record(took);
                 tracing::info!(job, execution.id = %id, "execution {id} of job {job} ended {}", end.status);
             }
             Err(ExecutionLost) => {

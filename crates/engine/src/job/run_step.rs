@@ -4,7 +4,7 @@ use crate::job::{
     CommittedState, Execution, ExecutionLost, Outcome, Step, StepFailure, StepResources, StepRun, StepScope,
     StepScopeParts, StepTask, Urgency, pool_units,
 };
-use crate::locked;
+use crate::{locked, metrics};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -65,8 +65,12 @@ impl Execution {
             is_resumed,
             granted: OnceLock::new(),
         });
+        let began = self.resources.clock.monotonic();
         let ended = run_body(&self.resources, step, &scope, Counters::default()).await?;
-        self.end_step(step, &scope, ended).await
+        let ended = self.end_step(step, &scope, ended).await?;
+        let took = self.resources.clock.monotonic().since(began);
+        metrics::step_duration(scope.job(), step.name(), ended.outcome.status.as_str()).record(took);
+        Ok(ended)
     }
 
     /// Decides whether a step, or a flow recorded as one, runs.

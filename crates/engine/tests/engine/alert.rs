@@ -1,5 +1,6 @@
 //! Alerts from signal to channel, with a clock that the test moves.
 
+mod job;
 mod outbox;
 mod pool;
 
@@ -54,8 +55,7 @@ impl Signal for Scripted {
         self.looked.notify_one();
         let says = self.says.lock().unwrap().clone();
         let seen = says.ok_or(EngineError::Store(StoreError::ServerInRecovery)).map(|values| {
-            let observation =
-                |(subject, value)| Observation { subject: Subject::new(subject).unwrap(), value };
+            let observation = |(subject, value)| Observation::new(Subject::new(subject).unwrap(), value);
             values.into_iter().map(observation).collect()
         });
         Box::pin(std::future::ready(seen))

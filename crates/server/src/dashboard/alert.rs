@@ -78,7 +78,10 @@ fn row(at: &State, alert: &AlertRecord, times: &Times) -> Row {
     let cells = html! {
         td { (state_word(health, alert.state.as_str())) }
         th scope="row" { (alert.rule) }
-        td.long { (alert.subject) }
+        td.long {
+            (alert.subject)
+            @if let Some(detail) = &alert.detail { br; span.soft { (detail) } }
+        }
         td { (alert.severity.as_str()) }
         td.number { (value_or(alert.value.map(rounded), "unknown")) }
         td { (times.maybe(alert.state.since(), "")) }

@@ -96,6 +96,7 @@ async fn fire_alert(app: &App, subject: &str) {
         hold: Duration::ZERO,
         channels: &[],
         reading: Reading::Breached(3.0),
+        detail: None,
     };
     tx.alerts().judge(judging, |_, _| String::new()).await.unwrap();
     tx.commit().await.unwrap();

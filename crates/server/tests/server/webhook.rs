@@ -51,6 +51,7 @@ fn message() -> Message {
         since: Timestamp::EPOCH,
         at: Timestamp::EPOCH,
         summary: "one process died".into(),
+        detail: None,
     };
     let body = announcement.to_json();
     Message { id: 7, announcement, body }

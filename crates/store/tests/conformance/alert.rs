@@ -21,6 +21,8 @@ crate::on_both![
     what_began_in_a_silence_is_told_after_it,
     what_ended_in_a_silence_is_told_after_it,
     a_silence_of_one_subject_leaves_the_others_alone,
+    a_silence_covers_the_parts_of_its_subject,
+    the_detail_of_an_alert_is_kept_after_its_end,
     a_silence_is_replaced_ended_and_written_down,
     a_silence_without_reason_or_end_is_refused,
     an_end_is_not_delivered_before_its_beginning,
@@ -48,6 +50,7 @@ async fn judge_in(tx: &mut Tx, about: &str, reading: Reading) -> Judgement {
         hold: HOLD,
         channels: &channels,
         reading,
+        detail: None,
     };
     tx.alerts().judge(judging, |judgement, notice| format!("{notice} {:?}", judgement.value)).await.unwrap()
 }
@@ -246,6 +249,43 @@ async fn a_silence_of_one_subject_leaves_the_others_alone(bench: Bench) {
     let listed = bench.begin().await.alerts().list(10).await.unwrap();
     let silenced: Vec<_> = listed.iter().filter(|record| record.silence.is_some()).collect();
     assert_eq!((silenced.len(), silenced[0].subject.as_str()), (1, "pool/a"));
+}
+
+async fn a_silence_covers_the_parts_of_its_subject(bench: Bench) {
+    silence(&bench, Some("job/load"), HOLD * 10).await;
+
+    fire(&bench, "job/load/instance/7").await;
+    assert_eq!(queued(&bench).await.len(), 0);
+    fire(&bench, "job/load_2/instance/8").await;
+    assert_eq!(queued(&bench).await.len(), 2);
+}
+
+async fn the_detail_of_an_alert_is_kept_after_its_end(bench: Bench) {
+    let subject = subject("job/load/instance/7");
+    for (reading, detail) in [
+        (Reading::Breached(1.0), Some("execution 1 failed")),
+        (Reading::Breached(2.0), Some("execution 2 failed")),
+        (Reading::Gone, None),
+    ] {
+        let judging = Judging {
+            rule: "job_failed",
+            subject: &subject,
+            severity: Severity::Critical,
+            hold: Duration::ZERO,
+            channels: &[],
+            reading,
+            detail,
+        };
+        let mut tx = bench.begin().await;
+        tx.alerts().judge(judging, |_, _| String::new()).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    let listed = bench.begin().await.alerts().list(10).await.unwrap();
+    assert_eq!(
+        (listed[0].state.as_str(), listed[0].detail.as_deref()),
+        ("resolved", Some("execution 2 failed"))
+    );
 }
 
 async fn a_silence_is_replaced_ended_and_written_down(bench: Bench) {

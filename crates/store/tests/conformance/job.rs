@@ -31,6 +31,7 @@ mod reject;
 mod spring;
 mod step;
 mod track;
+mod watch;
 
 pub(crate) fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: None }

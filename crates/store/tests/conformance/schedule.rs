@@ -6,7 +6,9 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{MissedRuns, Schedule, TickOutcome};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::schedule::{Defined, DueSchedule, DueTick, Room, ScheduleRecord, TICKS_KEPT, TickRecord};
+use tidemill_store::schedule::{
+    Defined, DueSchedule, DueTick, NextTick, Room, ScheduleRecord, TICKS_KEPT, TickRecord,
+};
 
 crate::on_both![
     a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause,
@@ -25,6 +27,8 @@ crate::on_both![
     only_the_newest_ticks_are_kept,
     ticks_are_listed_by_pages,
     local_times_follow_the_clocks_of_berlin_and_new_york,
+    the_next_ticks_are_those_of_schedules_that_are_not_paused,
+    a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while,
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -91,6 +95,61 @@ async fn a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause(benc
     assert_eq!((before.schedule, before.next_at), (schedule, Some(at("03:00:00"))));
     let pause = before.pause.unwrap();
     assert_eq!((pause.by.as_str(), pause.reason.as_str(), pause.at), ("ann", "audit", at("02:00:00")));
+}
+
+async fn the_next_ticks_are_those_of_schedules_that_are_not_paused(bench: Bench) {
+    define(&bench, &hourly("a")).await;
+    define(&bench, &hourly("b")).await;
+    bench.advance(HOUR);
+    turn(&bench, Room::Full, 1).await;
+    let mut tx = bench.begin().await;
+    tx.schedules().pause("b", &ann(), "audit").await.unwrap();
+
+    let next = tx.schedules().next_ticks(10).await.unwrap();
+
+    let (schedule, job) = ("a".to_owned(), "load".to_owned());
+    assert_eq!(next, [NextTick { schedule, job, next_at: Some(at("03:00:00")), is_waiting: true }]);
+}
+
+async fn a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while(bench: Bench) {
+    let policies = [("skip", MissedRuns::Skip), ("latest", MissedRuns::Latest)];
+    for (name, policy) in policies {
+        define(&bench, &hourly(name).missed(policy)).await;
+    }
+    let unlaunched = async || {
+        let ticks = bench.begin().await.schedules().unlaunched_ticks(HOUR, 100).await.unwrap();
+        ticks.into_iter().map(|tick| (tick.schedule, tick.tick, tick.outcome)).collect::<Vec<_>>()
+    };
+    assert_eq!(unlaunched().await, []);
+
+    // 03:00 and 04:00 are missed. One policy skips them, the other makes up for them with the latest.
+    bench.advance(2 * HOUR + HOUR / 2);
+    turn(&bench, Room::Free, 1).await;
+    turn(&bench, Room::Free, 2).await;
+    let missed = |time: &str| ("skip".to_owned(), at(time), TickOutcome::Missed);
+    assert_eq!(unlaunched().await, [missed("03:00:00"), missed("04:00:00")]);
+
+    bench.advance(HOUR / 2);
+    let fired = [turn(&bench, Room::Free, 3).await, turn(&bench, Room::Free, 4).await];
+    assert!(fired.iter().all(|taken| fires(taken) == Some(at("05:00:00"))));
+    assert_eq!(unlaunched().await, [missed("03:00:00"), missed("04:00:00")], "decided less than an hour ago");
+    bench.advance(HOUR);
+    assert_eq!(unlaunched().await, []);
+
+    let mut tx = bench.begin().await;
+    let DueTick::Fires { tick, .. } =
+        tx.schedules().take_due(&["load"], Room::Free).await.unwrap().unwrap().due
+    else {
+        panic!("06:00 is due")
+    };
+    assert!(tx.schedules().record_tick("latest", tick, Err("TM1004: no")).await.unwrap());
+    tx.commit().await.unwrap();
+    bench.advance(24 * HOUR);
+    let refused = bench.begin().await.schedules().unlaunched_ticks(HOUR, 100).await.unwrap();
+    assert_eq!((refused.len(), refused[0].reason.as_deref()), (1, Some("TM1004: no")));
+    let mut tx = bench.begin().await;
+    tx.schedules().pause("latest", &ann(), "audit").await.unwrap();
+    assert_eq!(tx.schedules().unlaunched_ticks(HOUR, 100).await.unwrap(), [], "it is paused");
 }
 
 async fn a_schedule_that_is_removed_is_gone_with_its_ticks(bench: Bench) {

@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let mut tx = context.read().await?;
     let alerts = tx.alerts().list(limit + 1).await?;
-    let columns = "rule subject state severity? value since silenced_until? updated_at??";
+    let columns = "rule subject state severity? value since silenced_until? detail? updated_at??";
     let (schema, empty) = ("tidemill.alert_state/v1", "No alerts yet.");
     context.print_page::<Alert, _>(schema, empty, &alerts, columns, limit, "")
 }

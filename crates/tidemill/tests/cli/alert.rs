@@ -21,6 +21,7 @@ async fn fire(store: &Store, about: &str) {
         hold: Duration::ZERO,
         channels: &channels,
         reading: Reading::Breached(2.0),
+        detail: None,
     };
     let mut tx = store.begin().await.unwrap();
     tx.alerts().judge(judging, |_, notice| notice.to_string()).await.unwrap();

@@ -79,7 +79,7 @@ impl OutboxSignal {
         };
         let observation = |(table, value): (TableName, Option<f64>)| {
             let subject = Subject::new(&format!("table/{table}")).ok()?;
-            Some(Observation { subject, value: value.unwrap_or(f64::NAN) })
+            Some(Observation::new(subject, value.unwrap_or(f64::NAN)))
         };
         Ok(values.into_iter().filter_map(observation).collect())
     }

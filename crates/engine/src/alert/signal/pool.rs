@@ -74,7 +74,7 @@ impl PoolSignal {
                 Self::AuditViolations => super::number(violations),
             };
             let subject = Subject::new(&format!("pool/{pool}")).ok();
-            values.extend(subject.map(|subject| Observation { subject, value }));
+            values.extend(subject.map(|subject| Observation::new(subject, value)));
         }
         Ok(values)
     }

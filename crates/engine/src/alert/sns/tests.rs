@@ -22,6 +22,7 @@ fn message(notice: Notice) -> Message {
         since: "2026-11-15T02:00:00Z".parse().unwrap(),
         at: "2026-11-15T02:05:00.120999Z".parse().unwrap(),
         summary: "high_connection_usage fires".into(),
+        detail: None,
     };
     let body = announcement.to_json();
     Message { id: 7, announcement, body }

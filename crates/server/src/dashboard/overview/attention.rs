@@ -9,12 +9,13 @@ use crate::dashboard::{Audience, Page, Region, Times};
 use crate::state::State;
 use maud::{Markup, html};
 use std::cmp::Reverse;
-use tidemill_domain::alert::{Severity, Subject};
+use tidemill_domain::alert::{Rule, Severity, Subject};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::pool::event_summary::of_breaker;
 use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
+use tidemill_engine::alert::signal::JobSignal;
 use tidemill_engine::job::InvalidJobFile;
 use tidemill_store::alert::AlertRecord;
 use tidemill_store::job::Failure;
@@ -81,7 +82,12 @@ fn concerns(state: &State, snapshot: &Snapshot) -> Vec<Concern> {
         matches!(process.state, ProcessState::Live { .. }) && !process.state.is_live(common.now)
     };
     let has_lapsed = |lease: &&LeaseRecord| !lease.is_live && matches!(lease.lease, Lease::Held { .. });
-    let mut found: Vec<Concern> = common.firing().map(|alert| firing(state, alert)).collect();
+    // Failed executions are items of their own, with a link to each.
+    let is_failure = |alert: &&AlertRecord| {
+        rule(state, alert).is_some_and(|rule| rule.signal() == JobSignal::Failures.as_str())
+    };
+    let alerts = common.firing().filter(|alert| !is_failure(alert));
+    let mut found: Vec<Concern> = alerts.map(|alert| firing(state, alert)).collect();
     found.extend(common.processes.rows.iter().filter(is_silent).map(|process| Concern {
         severity: Severity::Warning,
         since: Some(process.heartbeat_at),
@@ -103,18 +109,22 @@ fn concerns(state: &State, snapshot: &Snapshot) -> Vec<Concern> {
     found
 }
 
-/// The condition of the rule, its subject and the current value.
+fn rule<'a>(state: &'a State, alert: &AlertRecord) -> Option<&'a Rule> {
+    state.inner().parts.rules.iter().find(|rule| rule.name() == alert.rule)
+}
+
+/// The condition of the rule, its subject, the current value and the detail.
 fn firing(state: &State, alert: &AlertRecord) -> Concern {
-    let rule = state.inner().parts.rules.iter().find(|rule| rule.name() == alert.rule);
-    let what = rule.map(|rule| format!("{} {}", rule.signal(), rule.condition()));
+    let what = rule(state, alert).map(|rule| format!("{} {}", rule.signal(), rule.condition()));
     let what = what.unwrap_or_else(|| "the rule was removed".to_owned());
     let of = if alert.subject == Subject::whole() { String::new() } else { format!(", {}", alert.subject) };
     let now = alert.value.map(|value| format!(", now {}", rounded(value))).unwrap_or_default();
+    let detail = alert.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     Concern {
         severity: alert.severity,
         since: alert.state.since(),
         object: format!("Alert {}", alert.rule),
-        problem: format!("{what}{of}{now}"),
+        problem: format!("{what}{of}{now}{detail}"),
         address: state.path("/alerts"),
     }
 }

@@ -11,7 +11,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::command::log::sweep_hourly;
 use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{Launcher, purge, recovery, reload};
+use tidemill_engine::job::{Launcher, gauge, purge, recovery, reload};
 use tidemill_engine::pool::{self, Pools, keeper, on_demand, probe};
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
 use tidemill_server::webhook::Webhook;
@@ -42,6 +42,7 @@ impl Background {
         all.spawn(reaper::run(process.clone()));
         all.spawn(self.alerting.run(process.clone()));
         all.spawn(pool::gauge::run(pools.clone()));
+        all.spawn(gauge::run(store.clone()));
         all.spawn(outbox::gauge::run(store.clone()));
         all.spawn(render::gauge::run(store.clone()));
         if server.emf {

@@ -8,7 +8,8 @@ use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
 
 /// As they are told to people.
-const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, pool_limit_percent, \
+const SIGNALS: &str = "processes_died, processes_live, database_seconds, job_failures, job_running_ratio, \
+                       schedule_late_seconds, schedule_missed_ticks, pool_utilization_percent, pool_limit_percent, \
                        pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases, \
                        pool_breaker_open, pool_audit_violations, outbox_lag_seconds, outbox_parked, \
                        outbox_default_rows, outbox_unowned_slots, outbox_missing_shares, render_pending, \
@@ -51,6 +52,10 @@ fn without_any_file_the_shipped_rules_are_there() {
         [
             "process_died",
             "database_slow",
+            "job_failed",
+            "job_running_long",
+            "schedule_late",
+            "schedule_missed",
             "high_connection_usage",
             "long_queue_time",
             "acquire_timeouts",

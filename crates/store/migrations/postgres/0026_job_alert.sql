@@ -1,0 +1,6 @@
+-- What an alert is about beyond its subject, such as the execution that failed, its step and its error.
+alter table tidemill_alert add column detail text;
+
+-- For the alert about ticks that launched nothing.
+create index tidemill_schedule_tick_unlaunched on tidemill_schedule_tick (schedule, tick_at)
+    where outcome in ('missed', 'refused');
