@@ -86,6 +86,16 @@ pub(crate) const OPENAPI: Pins = Pins {
     size: "about 60 MB",
 };
 
+/// The SMTP server that the tests send mail to.
+pub(crate) const SMTP: Pins = Pins {
+    folder: "smtp",
+    packages: &["aiosmtpd=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-smtp.txt"),
+    text: include_str!("../python/requirements-smtp.txt"),
+    version: "sys.version_info >= (3, 11)",
+    size: "about 10 MB",
+};
+
 impl Pins {
     /// Whether this machine has a Python that can make the virtual environment.
     pub(crate) fn can_be_installed(&self) -> bool {
@@ -169,15 +179,18 @@ mod tests {
 
     #[test]
     fn every_package_has_one_fixed_version() {
-        for (pins, least, name) in
-            [(AIRFLOW, 100, "apache-airflow 2"), (OPENAPI, 30, "openapi-python-client 0")]
-        {
+        for (pins, least, name) in [
+            (AIRFLOW, 100, "apache-airflow 2"),
+            (OPENAPI, 30, "openapi-python-client 0"),
+            (SMTP, 2, "aiosmtpd 1"),
+        ] {
             let lines: Vec<&str> = pins.text.lines().filter(|line| !line.starts_with('#')).collect();
 
             assert!(lines.len() > least, "only {} packages are pinned", lines.len());
             let loose: Vec<&&str> = lines.iter().filter(|line| line.split("==").count() != 2).collect();
             assert_eq!(loose, Vec::<&&str>::new());
-            assert!(pins.name().starts_with(name) && pins.name().contains(" and "), "{}", pins.name());
+            let names = pins.name().split(" and ").count();
+            assert!(pins.name().starts_with(name) && names == pins.packages.len(), "{}", pins.name());
         }
     }
 

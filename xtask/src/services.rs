@@ -3,7 +3,7 @@
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
-use crate::python::{AIRFLOW, OPENAPI};
+use crate::python::{AIRFLOW, OPENAPI, SMTP};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
@@ -36,6 +36,9 @@ const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 /// Where tests find a Python that has openapi-spec-validator and openapi-python-client.
 const OPENAPI_PYTHON: &str = "TIDEMILL_TEST_OPENAPI_PYTHON";
 
+/// Where tests find a Python that has aiosmtpd.
+const SMTP_PYTHON: &str = "TIDEMILL_TEST_SMTP_PYTHON";
+
 /// Where tests find a cargo-deny.
 const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
 
@@ -49,6 +52,7 @@ pub(crate) struct Services {
     airflow: Service<()>,
     boto3: Service<()>,
     openapi: Service<()>,
+    smtp: Service<()>,
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
@@ -74,7 +78,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 12] = [
+const COMPONENTS: [Component; 13] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -102,6 +106,11 @@ const COMPONENTS: [Component; 12] = [
         name: "openapi",
         packages: "python3-venv",
         is_there: || given_url(OPENAPI_PYTHON).is_some() || OPENAPI.can_be_installed(),
+    },
+    Component {
+        name: "smtp",
+        packages: "python3-venv",
+        is_there: || given_url(SMTP_PYTHON).is_some() || SMTP.can_be_installed(),
     },
     Component {
         name: "kafka",
@@ -132,6 +141,7 @@ impl Services {
         let airflow = Service::kept("airflow", AIRFLOW_PYTHON, || AIRFLOW.python(cancel))?;
         let boto3 = Service::kept("boto3", BOTO3_PYTHON, || AIRFLOW.python(cancel))?;
         let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
+        let smtp = Service::kept("smtp", SMTP_PYTHON, || SMTP.python(cancel))?;
         let kafka_home = Service::kept("kafka", HOME, || kafka::home(cancel))?;
         let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
@@ -149,6 +159,7 @@ impl Services {
             airflow,
             boto3,
             openapi,
+            smtp,
             kafka,
             kafka_home,
             kafka_python,
@@ -165,6 +176,7 @@ impl Services {
         self.airflow.tell(command);
         self.boto3.tell(command);
         self.openapi.tell(command);
+        self.smtp.tell(command);
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
@@ -303,7 +315,7 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,kafka,nexrender,curl";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,kafka,nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -12,6 +12,7 @@ pub mod dashboard;
 pub mod health;
 pub mod lambda;
 pub mod live;
+pub mod mail;
 pub mod mutation;
 pub mod operate;
 pub mod problem;

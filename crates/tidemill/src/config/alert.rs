@@ -1,12 +1,13 @@
-//! The alert tables: rules, which begin with the shipped ones, and webhooks.
+//! The alert tables: rules, which begin with the shipped ones, and the channels that they notify: webhooks and mail.
 
-use super::choice::WebhookFormat;
+use super::choice::{MailTls, WebhookFormat};
 use super::error::ConfigError;
 use super::key::tables;
-use super::kind::Kind::{Period, Text, WebUrl};
+use super::kind::Kind::{Number, Period, Text, WebUrl};
 use super::reader::{Defaults, Entry, Reader};
 use super::secret::Secret;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
 use tidemill_domain::duration;
@@ -23,7 +24,7 @@ tables! {
         hold as "for": Duration = "0s", Period("0s", "1d") =>
             "How long the condition must hold before the alert fires.";
         severity: Severity = "warning" => "Severity of the alert.";
-        channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks.";
+        channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks and mail channels.";
         enabled: bool = "true" => "Whether the rule is evaluated.";
     }
 
@@ -33,15 +34,27 @@ tables! {
         allow_private: bool = "false" => "Allow private and local addresses.";
         format: WebhookFormat = "tidemill" => "Format of notifications.";
     }
+
+    pub struct MailSettings in "alert.mail.NAME." {
+        host: String, Text(253) => "SMTP server that sends the mail.";
+        port: Option<u32>, Number(1, 65_535) => "Its port: 587 for starttls, 465 for tls and 25 for none if not set.";
+        tls: MailTls = "starttls" => "How the connection is encrypted.";
+        ca: Option<PathBuf> => "PEM file with CA certificates to trust besides those of the system.";
+        user: Option<String>, Text(320) => "User of the SMTP server.";
+        password: Option<Secret> => "Password of the user.";
+        from: String, Text(320) => "Sender of the mail.";
+        to: String, Text(4_096) => "Receivers, with commas between them.";
+    }
 }
 
-/// The rules that alerts are raised by, and the webhooks that are notified.
+/// The rules that alerts are raised by, and the channels that are notified.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alert {
     /// The shipped rules with their changes, then the others by name.
     pub rules: Vec<RuleSettings>,
     /// By the name that rules use for the channel.
     pub webhooks: BTreeMap<String, WebhookSettings>,
+    pub mail: BTreeMap<String, MailSettings>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -52,16 +65,19 @@ pub struct RuleSettings {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
     let webhooks = reader.names::<WebhookSettings>();
+    let mut channels = reader.names::<MailSettings>();
+    channels.extend(webhooks.iter().cloned());
     let mut others = reader.names::<RuleTable>();
     let shipped = default_rules();
     let mut tables: Vec<_> = shipped.iter().map(|rule| (rule.name(), defaults(rule, reader))).collect();
     others.retain(|name| shipped.iter().all(|rule| rule.name() != name));
     tables.extend(others.iter().map(|name| (name.as_str(), Defaults::new())));
     let one = |(name, defaults): (&str, Defaults)| {
-        reader.named_one(name, &defaults, |entry, table| rule(entry, table, &webhooks))
+        reader.named_one(name, &defaults, |entry, table| rule(entry, table, &channels))
     };
     let rules = tables.into_iter().filter_map(one).collect();
-    Alert { rules, webhooks: reader.named(webhook).into_iter().collect() }
+    let mail = reader.named(|entry, table| mail(entry, table, &webhooks)).into_iter().collect();
+    Alert { rules, webhooks: reader.named(webhook).into_iter().collect(), mail }
 }
 
 /// A shipped rule as defaults. A threshold in a file replaces its own, whether above or below.
@@ -82,7 +98,7 @@ fn defaults(rule: &Rule, reader: &Reader<'_>) -> Defaults {
     defaults
 }
 
-fn rule(entry: &Entry, table: RuleTable, webhooks: &BTreeSet<String>) -> Result<RuleSettings, ConfigError> {
+fn rule(entry: &Entry, table: RuleTable, others: &BTreeSet<String>) -> Result<RuleSettings, ConfigError> {
     let all = signal::names().collect::<Vec<_>>().join(", ");
     let RuleTable { signal, above, below, aggregate, window, hold, severity, channels, enabled } = table;
     let Some(signal) = signal else {
@@ -108,32 +124,50 @@ fn rule(entry: &Entry, table: RuleTable, webhooks: &BTreeSet<String>) -> Result<
         }
         (None, None) => return Err(entry.wrong("the threshold is missing", "add above = 1 or below = 1")),
     };
-    check_channels(&channels, entry, webhooks)?;
+    check_channels(&channels, entry, others)?;
     let name = entry.name.clone();
     let fields = RuleFields { name, signal, condition, aggregate, window, hold, severity, channels };
     let rule = Rule::new(fields).map_err(|bad| entry.wrong(bad.to_string(), "correct the rule"))?;
     Ok(RuleSettings { rule, is_enabled: enabled })
 }
 
-fn check_channels(
-    channels: &[String],
-    entry: &Entry,
-    webhooks: &BTreeSet<String>,
-) -> Result<(), ConfigError> {
-    let known: Vec<&str> = std::iter::once(channel::LOG).chain(webhooks.iter().map(String::as_str)).collect();
+fn check_channels(channels: &[String], entry: &Entry, others: &BTreeSet<String>) -> Result<(), ConfigError> {
+    let known: Vec<&str> = std::iter::once(channel::LOG).chain(others.iter().map(String::as_str)).collect();
     let Some(unknown) = channels.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let fix = match nearest(unknown, known.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
-        None => format!("add a table [alert.webhooks.{unknown}] with its url, or remove the name"),
+        None => {
+            format!("add a table [alert.webhooks.{unknown}] or [alert.mail.{unknown}], or remove the name")
+        }
     };
     let why = format!("the channels are {}", known.join(", "));
     Err(entry.wrong_key("channels", Some(unknown), why, fix))
 }
 
 fn webhook(entry: &Entry, webhook: WebhookSettings) -> Result<(String, WebhookSettings), ConfigError> {
+    check_name(entry)?;
+    Ok((entry.name.clone(), webhook))
+}
+
+fn mail(
+    entry: &Entry,
+    mail: MailSettings,
+    webhooks: &BTreeSet<String>,
+) -> Result<(String, MailSettings), ConfigError> {
+    check_name(entry)?;
+    if webhooks.contains(&entry.name) {
+        return Err(entry.wrong("a webhook has the same name", "choose another name"));
+    }
+    if mail.user.is_some() != mail.password.is_some() {
+        return Err(entry.wrong("a login has a user and a password", "set both, or remove the one"));
+    }
+    Ok((entry.name.clone(), mail))
+}
+
+fn check_name(entry: &Entry) -> Result<(), ConfigError> {
     if entry.name == channel::LOG {
         let why = "log is the channel that writes to the log of the process";
         return Err(entry.wrong(why, "choose another name"));
     }
-    Ok((entry.name.clone(), webhook))
+    Ok(())
 }

@@ -26,7 +26,7 @@ mod tests;
 
 pub use choice::{
     Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
-    LambdaSignature, LogFormat, LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
+    LambdaSignature, LogFormat, LogLevel, MailTls, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
     WebhookFormat,
 };
 pub use error::ConfigError;

@@ -42,6 +42,7 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("clap", "tidemill"),
     ("toml", "tidemill"),
     ("axum", "tidemill-server"),
+    ("lettre", "tidemill-server"),
     ("cel", "tidemill-declare"),
     ("saphyr-parser", "tidemill-declare"),
     ("rdkafka", "tidemill-kafka"),

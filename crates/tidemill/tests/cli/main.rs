@@ -24,6 +24,7 @@ mod guarantees;
 mod hint;
 mod init;
 mod job;
+mod job_alert;
 mod job_check;
 mod job_delete;
 mod job_file;

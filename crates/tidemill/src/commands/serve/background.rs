@@ -2,7 +2,7 @@
 
 use super::rules;
 use crate::commands::prelude::*;
-use crate::config::Settings;
+use crate::config::{Secret, Settings};
 use crate::declared::JobFolder;
 use crate::telemetry;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, gauge, purge, recovery, reload};
 use tidemill_engine::pool::{self, Pools, keeper, on_demand, probe};
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
+use tidemill_server::mail::{Mail, MailOptions};
 use tidemill_server::webhook::Webhook;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -41,8 +42,8 @@ impl Background {
         let (mut all, store) = (JoinSet::new(), pools.store());
         all.spawn(reaper::run(process.clone()));
         all.spawn(self.alerting.run(process.clone()));
-        all.spawn(pool::gauge::run(pools.clone()));
         all.spawn(gauge::run(store.clone()));
+        all.spawn(pool::gauge::run(pools.clone()));
         all.spawn(outbox::gauge::run(store.clone()));
         all.spawn(render::gauge::run(store.clone()));
         if server.emf {
@@ -81,6 +82,19 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting> {
         let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
         let made = Webhook::new(name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
         channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(webhook.format)));
+    }
+    for (name, mail) in &settings.mail {
+        let exposed = |password: &Secret| password.expose().to_owned();
+        let options = MailOptions {
+            host: mail.host.clone(),
+            port: mail.port.and_then(|port| port.try_into().ok()),
+            security: mail.tls,
+            ca: mail.ca.clone(),
+            login: mail.user.clone().zip(mail.password.as_ref().map(exposed)),
+            from: mail.from.clone(),
+            to: mail.to.clone(),
+        };
+        channels.push(Arc::new(Mail::new(name, options).map_err(|error| bad(error.to_string()))?));
     }
     Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)
         .map_err(|error| bad(error.to_string()))

@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::config::alert::RuleSettings;
-use crate::config::{Origin, WebhookFormat};
+use crate::config::{MailTls, Origin, WebhookFormat};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
@@ -123,6 +123,60 @@ fn a_whole_rule_and_a_whole_webhook_arrive() {
 }
 
 #[test]
+fn a_whole_mail_channel_arrives_and_its_password_is_not_shown() {
+    let stage = Stage::new().env("SMTP", "hunter2").project(
+        r#"
+        [alert.rules.process_died]
+        channels = ["log", "ops"]
+
+        [alert.mail.ops]
+        host = "mail.example.com"
+        port = 2525
+        tls = "tls"
+        ca = "/etc/ca.pem"
+        user = "tidemill"
+        password = "env:SMTP"
+        from = "Tidemill <tidemill@example.com>"
+        to = "ops@example.com, oncall@example.com"
+
+        [alert.mail.plain]
+        host = "localhost"
+        from = "a@example.com"
+        to = "b@example.com"
+        "#,
+    );
+
+    let loaded = stage.load().unwrap();
+    let mail = &loaded.settings.alert.mail;
+    assert_eq!(
+        (mail["ops"].port, mail["ops"].tls, mail["plain"].tls),
+        (Some(2525), MailTls::Tls, MailTls::StartTls)
+    );
+    assert_eq!(mail["ops"].password.as_ref().unwrap().expose(), "hunter2");
+    assert!(!format!("{loaded:?}").contains("hunter2"), "{loaded:?}");
+    assert_eq!(shown(&stage, "alert.mail.ops.password").0, "***");
+    assert_eq!(rule(&stage, "process_died").rule.channels(), ["log", "ops"]);
+}
+
+#[test]
+fn a_mail_channel_with_half_a_login_or_a_taken_name_is_refused() {
+    let table = "host = \"h\"\nfrom = \"a@b.c\"\nto = \"a@b.c\"\n";
+    let why = |toml: String| Stage::new().env("SMTP", "x").project(toml).problem().why().to_owned();
+
+    assert_eq!(why(format!("[alert.mail.ops]\n{table}user = \"u\"")), "a login has a user and a password");
+    let webhook = "[alert.webhooks.ops]\nurl = \"https://a/b\"\n";
+    assert_eq!(why(format!("{webhook}[alert.mail.ops]\n{table}")), "a webhook has the same name");
+    assert_eq!(
+        why(format!("[alert.mail.log]\n{table}")),
+        "log is the channel that writes to the log of the process"
+    );
+    assert_eq!(
+        Stage::new().project(format!("[alert.mail.ops]\n{table}password = \"hunter2\"")).problem().code(),
+        Code::OpenSecret
+    );
+}
+
+#[test]
 fn a_stronger_file_replaces_single_keys() {
     let stage = Stage::new()
         .system("[alert.rules.slow]\nsignal = \"database_seconds\"\nabove = 1\nfor = \"1m\"\n")
@@ -168,7 +222,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alert.rule.slow]",
         (1, 8),
         "alert.rule",
-        "the keys of alert are rules, webhooks",
+        "the keys of alert are rules, webhooks, mail",
         "did you mean alert.rules?",
     );
     check(
@@ -184,7 +238,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "alert = 5",
         (1, 1),
         "alert",
-        "alert is a table with the keys rules, webhooks",
+        "alert is a table with the keys rules, webhooks, mail",
         "correct it or remove it",
     );
     check(
@@ -262,7 +316,7 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
         "[\"pager\"]",
         "pager",
         "the channels are log",
-        "add a table [alert.webhooks.pager] with its url, or remove the name",
+        "add a table [alert.webhooks.pager] or [alert.mail.pager], or remove the name",
     );
     let signals = format!("allowed: one of {SIGNALS}");
     check("signal", "\"process_died\"", "process_died", &signals, "did you mean processes_died?");
