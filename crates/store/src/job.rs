@@ -42,7 +42,7 @@ pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
     RunRecord, StepRecord, StopRequest, StoredContext,
 };
-pub use step::{ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
+pub use step::{ChunkPlace, ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
 pub use track::{ExecutionTally, Failure};
 pub use watch::UnresolvedFailure;
 

@@ -41,7 +41,7 @@ impl StepTask {
             counters: &counters,
             context: (text != self.stored).then_some(text.as_str()),
         };
-        let (version, stop_requested) = match tx.jobs().save_chunk(&save).await? {
+        let (version, stop_requested) = match tx.jobs().save_chunk(&save, &mut self.place).await? {
             ChunkSaved::Saved { version, stop_requested } => (version, stop_requested),
             ChunkSaved::Fenced => return Err(self.refused()),
         };

@@ -14,6 +14,7 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
 use tidemill_store::StoreError;
+use tidemill_store::job::ChunkPlace;
 
 /// A part of a job.
 #[derive(Clone)]
@@ -225,6 +226,7 @@ pub(crate) struct StepTask {
     pub(crate) resources: StepResources,
     /// The context as it is stored.
     pub(super) stored: String,
+    pub(super) place: ChunkPlace,
     pub(super) is_stop_stored: bool,
     /// What the step has committed; it outlives this task.
     pub(super) progress: Arc<Mutex<CommittedState>>,
@@ -247,7 +249,16 @@ impl StepTask {
     ) -> Self {
         let committed = CommittedState { counters, context: context.clone(), is_committing: false };
         let progress = Arc::new(Mutex::new(committed));
-        Self { scope, context, counters, resources, stored: String::new(), is_stop_stored: false, progress }
+        Self {
+            scope,
+            context,
+            counters,
+            resources,
+            stored: String::new(),
+            place: ChunkPlace::default(),
+            is_stop_stored: false,
+            progress,
+        }
     }
 
     /// Whether it should stop at the end of the current chunk.

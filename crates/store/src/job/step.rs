@@ -161,17 +161,47 @@ pub enum ChunkSaved {
     Fenced,
 }
 
+/// Where the last chunk of a step left its rows, so that PostgreSQL finds them without the index.
+///
+/// A reader's cursor keeps every old version of these rows alive. By the index, each chunk would visit all of them.
+#[derive(Clone, Default, Debug)]
+pub struct ChunkPlace {
+    step: Option<String>,
+    context: Option<String>,
+}
+
 impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     #[crate::boxed]
-    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved> {
-        let now = self.fake_now().map(Into::into);
-        let saved = self.job_chunk_save(chunk, now).await?;
+    pub async fn save_chunk(
+        &mut self,
+        chunk: &ChunkSave<'_>,
+        place: &mut ChunkPlace,
+    ) -> Result<ChunkSaved> {
+        let now: Option<DbStamp> = self.fake_now().map(Into::into);
+        let mut saved = self.job_chunk_save(chunk, place, now).await?;
+        // Somebody else has written or moved the rows, or the last chunk was rolled back.
+        if !saved.as_ref().is_some_and(|saved| saved.is_whole) && place.step.is_some() {
+            *place = ChunkPlace::default();
+            saved = self.job_chunk_save(chunk, place, now).await?;
+        }
         crash_point!("chunk_saved");
-        Ok(match saved {
-            Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },
-            None => ChunkSaved::Fenced,
-        })
+        let Some(saved) = saved else { return Ok(ChunkSaved::Fenced) };
+        place.step = saved.step_place;
+        place.context = saved.context_place.or_else(|| place.context.take());
+        Ok(ChunkSaved::Saved { version: saved.version, stop_requested: saved.stop_requested })
+    }
+}
+
+stored! {
+    #[derive(Debug)]
+    pub(crate) struct SavedRows in ("batch_step_execution", "version") {
+        version: i64,
+        stop_requested: bool,
+        step_place: Option<String>,
+        context_place: Option<String>,
+        /// Whether the context was written, if there was one to write.
+        is_whole: bool,
     }
 }
 
@@ -326,7 +356,7 @@ statements! {
     /// Saves a chunk in one round trip: the fence (a lock on the lease that a take-over has to wait for), the counters,
     /// the context, and whether a stop was requested. Returns the new version of the step; `None` if the lease has
     /// moved on, and then nothing was written.
-    fn job_chunk_save(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
+    fn job_chunk_save(chunk: &ChunkSave<'_>, place: &ChunkPlace, now: Option<DbStamp>) -> Option<SavedRows> {
         postgres {
             bind(
                 chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
@@ -336,6 +366,7 @@ statements! {
                 chunk.counters.rollback, now,
                 chunk.context.map(|text| context::columns(text).0),
                 chunk.context.and_then(|text| context::columns(text).1),
+                place.step.as_deref(), place.context.as_deref(),
             )
             "with fence as materialized (
                  select 1
@@ -352,25 +383,42 @@ statements! {
                      process_skip_count = $13, rollback_count = $14,
                      last_updated = coalesce($15, clock_timestamp() at time zone 'UTC')
                  from fence
-                 where s.step_execution_id = $5
+                 where s.ctid = coalesce($18::text::tid,
+                     (select ctid from batch_step_execution where step_execution_id = $5))
+                   and s.step_execution_id = $5
                    and s.job_execution_id = $6
-                 returning s.version
+                 returning s.version, s.ctid as place
              ), context as (
                  update batch_step_execution_context c
                  set short_context = $16, serialized_context = $17
                  from fence
-                 where c.step_execution_id = $5
+                 where c.ctid = coalesce($19::text::tid,
+                     (select ctid from batch_step_execution_context where step_execution_id = $5))
+                   and c.step_execution_id = $5
                    and $16::text is not null
+                 returning c.ctid as place
              )
-             select step.version, coalesce(e.status = 'STOPPING', false) from step
-             join batch_job_execution e on e.job_execution_id = $6"
+             select step.version, coalesce(e.status = 'STOPPING', false) as stop_requested,
+                    step.place::text as step_place, context.place::text as context_place,
+                    $16::text is null or context.place is not null as is_whole
+             from step
+             join batch_job_execution e on e.job_execution_id = $6
+             left join context on true"
         }
         sqlite |tx: Tx| {
-            let Some(saved) = tx.job_chunk_save_step(chunk, now).await? else { return Ok(None) };
+            let Some((version, stop_requested)) = tx.job_chunk_save_step(chunk, now).await? else {
+                return Ok(None);
+            };
             if let Some(text) = chunk.context {
                 tx.job_context_save_of_step(chunk.step, text).await?;
             }
-            Ok(Some(saved))
+            Ok(Some(SavedRows {
+                version,
+                stop_requested,
+                step_place: None,
+                context_place: None,
+                is_whole: true,
+            }))
         }
     }
 

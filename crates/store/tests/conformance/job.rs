@@ -12,7 +12,7 @@ use tidemill_domain::job::{
 };
 use tidemill_domain::process::ProcessId;
 use tidemill_store::job::{
-    ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd, StepRequest,
+    ChunkPlace, ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd, StepRequest,
     StepStart,
 };
 
@@ -125,14 +125,17 @@ async fn save(
     let mut tx = bench.begin().await;
     let saved = tx
         .jobs()
-        .save_chunk(&ChunkSave {
-            step,
-            execution: launched.execution,
-            lease: &launched.lease,
-            fence: launched.granted.fence,
-            counters,
-            context,
-        })
+        .save_chunk(
+            &ChunkSave {
+                step,
+                execution: launched.execution,
+                lease: &launched.lease,
+                fence: launched.granted.fence,
+                counters,
+                context,
+            },
+            &mut ChunkPlace::default(),
+        )
         .await
         .unwrap();
     tx.commit().await.unwrap();

@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::job::{Counters, ExecutionContext};
 use tidemill_domain::lease::Fence;
-use tidemill_store::job::{ChunkSave, ChunkSaved, ExecutionChanged, StoredContext};
+use tidemill_store::job::{ChunkPlace, ChunkSave, ChunkSaved, ExecutionChanged, StoredContext};
 use tidemill_testkit::CommitProxy;
 
 crate::on_both![
@@ -19,6 +19,8 @@ crate::on_both![
     a_chunk_under_way_keeps_its_lease_from_being_freed,
     without_a_test_the_database_tells_the_time_in_utc,
     a_chunk_costs_one_statement,
+    the_next_chunk_finds_its_rows_without_the_index,
+    a_chunk_finds_rows_that_have_moved,
 ];
 
 const COUNTERS: Counters = Counters {
@@ -101,7 +103,7 @@ async fn a_wish_to_stop_is_seen_at_the_end_of_the_chunk(bench: Bench) {
         let mut tx = bench.begin().await;
         let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
         let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-        tx.jobs().save_chunk(&chunk).await.unwrap();
+        tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
         writing = Some(tx);
     }
 
@@ -142,7 +144,7 @@ async fn a_chunk_that_is_rolled_back_was_not_saved(bench: Bench) {
     let mut tx = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    tx.jobs().save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
 
     tx.rollback().await.unwrap();
 
@@ -156,7 +158,7 @@ async fn whoever_lost_the_answer_learns_the_outcome(bench: Bench) {
     let mut lost = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    let ChunkSaved::Saved { version, .. } = lost.jobs().save_chunk(&chunk).await.unwrap() else {
+    let ChunkSaved::Saved { version, .. } = lost.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap() else {
         panic!("fenced")
     };
 
@@ -182,7 +184,7 @@ async fn a_chunk_under_way_keeps_its_lease_from_being_freed(bench: Bench) {
     let mut writing = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    assert!(matches!(writing.jobs().save_chunk(&chunk).await.unwrap(), ChunkSaved::Saved { .. }));
+    assert!(matches!(writing.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap(), ChunkSaved::Saved { .. }));
 
     let early = lose_all(&bench).await;
     writing.commit().await.unwrap();
@@ -207,7 +209,7 @@ async fn without_a_test_the_database_tells_the_time_in_utc(bench: Bench) {
 
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    tx.jobs().save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
 
     let updated = tx.jobs().steps(launched.execution).await.unwrap()[0].updated_at.unwrap();
     let after = tx.now().await.unwrap();
@@ -229,14 +231,80 @@ async fn a_chunk_costs_one_statement(bench: Bench) {
     let context = Some(r#"{"version":1,"values":{"a":1}}"#);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context };
     let mut tx = store.begin().await.unwrap();
-    tx.jobs().save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
 
     let before = wire.statements();
-    tx.jobs().save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
     let after = wire.statements();
     tx.commit().await.unwrap();
 
     assert_eq!(after - before, 1);
     assert!(wire.statements() > after, "the commit was counted as well");
     store.close().await;
+}
+
+/// A cursor keeps all old versions of the rows alive, so a search by the index would take longer with each chunk.
+async fn the_next_chunk_finds_its_rows_without_the_index(bench: Bench) {
+    if bench.scratch.url().starts_with("sqlite") {
+        return; // SQLite replaces rows in place.
+    }
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let mut place = ChunkPlace::default();
+    let mut searches = Vec::new();
+
+    for number in 1..=3 {
+        let mut tx = bench.begin().await;
+        let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+        let text = format!(r#"{{"version":1,"values":{{"a":{number}}}}}"#);
+        let (execution, context) = (launched.execution, Some(text.as_str()));
+        let chunk = ChunkSave { step, execution, lease, fence, counters, context };
+        let saved = tx.jobs().save_chunk(&chunk, &mut place).await.unwrap();
+        assert_eq!(saved, ChunkSaved::Saved { version: number, stop_requested: false });
+        let counted = "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_xact_user_tables
+                       where relname in ('batch_step_execution', 'batch_step_execution_context')";
+        let connection = tx.postgres().unwrap();
+        searches.push(sqlx::query_scalar::<_, i64>(counted).fetch_one(connection).await.unwrap());
+        tx.commit().await.unwrap();
+    }
+
+    assert_eq!(searches, [2, 0, 0]);
+}
+
+async fn a_chunk_finds_rows_that_have_moved(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let mut place = ChunkPlace::default();
+    let moves = [
+        "",
+        "update batch_step_execution set last_updated = last_updated",
+        "update batch_step_execution_context set short_context = 'other'",
+    ];
+
+    for (number, other) in moves.into_iter().enumerate() {
+        // A chunk that is rolled back leaves a place where nothing is.
+        for is_kept in [false, true] {
+            let mut context = ExecutionContext::new();
+            context.put("reader.read.count", number as i64);
+            let mut tx = bench.begin().await;
+            let text = context.to_text().unwrap();
+            let (execution, context_text) = (launched.execution, Some(text.as_str()));
+            let chunk = ChunkSave { step, execution, lease, fence, counters, context: context_text };
+            let saved = tx.jobs().save_chunk(&chunk, &mut place).await.unwrap();
+            assert!(matches!(saved, ChunkSaved::Saved { .. }), "after {other:?}: {saved:?}");
+            if !is_kept {
+                tx.rollback().await.unwrap();
+                continue;
+            }
+            let stored = tx.jobs().step_context(step).await.unwrap();
+            assert_eq!(stored, Some(StoredContext::Ours(context)), "after {other:?}");
+            if let Some(next) = moves.get(number + 1) {
+                tx.execute_for_test(next).await.unwrap();
+            }
+            tx.commit().await.unwrap();
+        }
+    }
 }

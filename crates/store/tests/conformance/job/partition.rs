@@ -10,7 +10,7 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, 
 use tidemill_domain::process::ProcessId;
 use tidemill_store::job::partition::partition_ended_topic;
 use tidemill_store::job::{
-    ChunkSave, ChunkSaved, Claim, Claimed, KnownWorker, Launched, PartitionRequest, PartitionStart, StepEnd,
+    ChunkPlace, ChunkSave, ChunkSaved, Claim, Claimed, KnownWorker, Launched, PartitionRequest, PartitionStart, StepEnd,
     StoredContext,
 };
 use tidemill_store::wakeup::Woken;
@@ -102,7 +102,7 @@ async fn save(bench: &Bench, claimed: &Claimed, counters: &Counters, context: &s
         counters,
         context: Some(context),
     };
-    let saved = tx.jobs().save_chunk(&chunk).await.unwrap();
+    let saved = tx.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap();
     tx.commit().await.unwrap();
     saved
 }
