@@ -190,7 +190,11 @@ mod tests {
     }
 
     fn incarnation() -> impl Strategy<Value = Incarnation> {
-        ("[ab]{1,2}", 1..4_u32, 0..4_u64).prop_map(|(place, pid, started)| Incarnation { place, pid, started })
+        ("[ab]{1,2}", 1..4_u32, 0..4_u64).prop_map(|(place, pid, started)| Incarnation {
+            place,
+            pid,
+            started,
+        })
     }
 
     fn pid_state() -> impl Strategy<Value = PidState> {

@@ -8,7 +8,8 @@ use tidemill_domain::process::{Incarnation, PidState};
 /// None where the kernel does not say it.
 pub fn own() -> Option<Incarnation> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = |kind: &str| Some(fs::read_link(format!("/proc/self/ns/{kind}")).ok()?.display().to_string());
+    let namespace =
+        |kind: &str| Some(fs::read_link(format!("/proc/self/ns/{kind}")).ok()?.display().to_string());
     // Old kernels have no time namespaces.
     let place = format!("{}/{}/{}", boot.trim(), namespace("pid")?, namespace("time").unwrap_or_default());
     let pid = std::process::id();

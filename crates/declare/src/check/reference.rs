@@ -4,7 +4,8 @@ use super::{Checker, all_steps};
 use crate::diagnostic::{BadText, excerpt};
 use crate::expression::Expression;
 use crate::model::{
-    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work, WriteFile,
+    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work,
+    WriteFile,
 };
 use crate::template::Template;
 use std::collections::BTreeSet;

@@ -173,11 +173,7 @@ pub struct ChunkPlace {
 impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     #[crate::boxed]
-    pub async fn save_chunk(
-        &mut self,
-        chunk: &ChunkSave<'_>,
-        place: &mut ChunkPlace,
-    ) -> Result<ChunkSaved> {
+    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>, place: &mut ChunkPlace) -> Result<ChunkSaved> {
         let now: Option<DbStamp> = self.fake_now().map(Into::into);
         let mut saved = self.job_chunk_save(chunk, place, now).await?;
         // Somebody else has written or moved the rows, or the last chunk was rolled back.

@@ -12,8 +12,8 @@ use tidemill_domain::job::{
 };
 use tidemill_domain::process::ProcessId;
 use tidemill_store::job::{
-    ChunkPlace, ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd, StepRequest,
-    StepStart,
+    ChunkPlace, ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd,
+    StepRequest, StepStart,
 };
 
 mod attention;

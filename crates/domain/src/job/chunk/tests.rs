@@ -280,7 +280,10 @@ fn random_vectors_of_the_real_engine_come_out() {
     let reasons: [(FailureReason, &[&str]); 3] = [
         (FailureReason::RetryExhausted, &["ExhaustedRetryException", "RetryException"]),
         (FailureReason::SkipLimitExceeded, &["SkipLimitExceededException"]),
-        (FailureReason::NotTolerated, &["NonSkippableReadException", "ReadError", "ProcessError", "WriteError"]),
+        (
+            FailureReason::NotTolerated,
+            &["NonSkippableReadException", "ReadError", "ProcessError", "WriteError"],
+        ),
     ];
     assert_eq!(check(RANDOM, described_by_pairs, &reasons), 300);
 }

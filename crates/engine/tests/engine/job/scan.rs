@@ -60,7 +60,9 @@ impl ChunkListener for Commits {
 /// Refuses 4 and 8.
 async fn target(store: &Store) {
     let mut tx = store.begin().await.unwrap();
-    tx.execute_for_test("create table target (n bigint primary key check (n <> 4 and n <> 8))").await.unwrap();
+    tx.execute_for_test("create table target (n bigint primary key check (n <> 4 and n <> 8))")
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -56,8 +56,7 @@ async fn a_key_that_is_null_is_named(source: Source) {
     let query = SqlQuery::new("select a, b from n");
 
     for page in [1, 10] {
-        let mut reader =
-            KeysetReader::new("rows", source.database.clone(), query.clone(), ["a", "b"], page);
+        let mut reader = KeysetReader::new("rows", source.database.clone(), query.clone(), ["a", "b"], page);
         reader.open(&fresh()).await.unwrap();
         let mut read = Vec::new();
         let error = loop {

@@ -158,7 +158,9 @@ async fn whoever_lost_the_answer_learns_the_outcome(bench: Bench) {
     let mut lost = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    let ChunkSaved::Saved { version, .. } = lost.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap() else {
+    let ChunkSaved::Saved { version, .. } =
+        lost.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap()
+    else {
         panic!("fenced")
     };
 
@@ -184,7 +186,10 @@ async fn a_chunk_under_way_keeps_its_lease_from_being_freed(bench: Bench) {
     let mut writing = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    assert!(matches!(writing.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap(), ChunkSaved::Saved { .. }));
+    assert!(matches!(
+        writing.jobs().save_chunk(&chunk, &mut ChunkPlace::default()).await.unwrap(),
+        ChunkSaved::Saved { .. }
+    ));
 
     let early = lose_all(&bench).await;
     writing.commit().await.unwrap();

@@ -10,8 +10,8 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, 
 use tidemill_domain::process::ProcessId;
 use tidemill_store::job::partition::partition_ended_topic;
 use tidemill_store::job::{
-    ChunkPlace, ChunkSave, ChunkSaved, Claim, Claimed, KnownWorker, Launched, PartitionRequest, PartitionStart, StepEnd,
-    StoredContext,
+    ChunkPlace, ChunkSave, ChunkSaved, Claim, Claimed, KnownWorker, Launched, PartitionRequest,
+    PartitionStart, StepEnd, StoredContext,
 };
 use tidemill_store::wakeup::Woken;
 use tidemill_store::{Store, StoreOptions};

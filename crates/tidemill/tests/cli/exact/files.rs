@@ -1,7 +1,7 @@
 //! A job that writes a table and a file at once, and what it skips into another file, dies and goes on.
 
-use super::{REFUSED, ScanCommits};
 use super::deaths::{Deaths, Run, survive};
+use super::{REFUSED, ScanCommits};
 use std::fs;
 
 /// The deaths of each run. The table refuses 17 and 34, so two chunks are written one by one: in the second, 17 is
