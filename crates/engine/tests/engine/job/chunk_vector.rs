@@ -206,7 +206,7 @@ impl Case {
             };
             Fails(Arc::new(Mutex::new(listed(name).map(item).collect())))
         };
-        let kinds = |name: &str| Kinds::of(listed(name).map(|word| ErrorKind::named(word)));
+        let kinds = |name: &str| Kinds::of(listed(name).map(ErrorKind::named));
         let policy = FaultPolicy {
             skip: kinds("skip"),
             skip_limit: number("limit").unwrap_or(0).into(),
