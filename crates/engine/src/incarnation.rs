@@ -5,14 +5,24 @@ use rustix::process::{Pid, test_kill_process};
 use std::fs;
 use tidemill_domain::process::{Incarnation, PidState};
 
-/// None where the kernel does not say it.
+/// None where the kernel does not say it, or `/proc` is that of other pids.
 pub fn own() -> Option<Incarnation> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace =
         |kind: &str| Some(fs::read_link(format!("/proc/self/ns/{kind}")).ok()?.display().to_string());
-    // Old kernels have no time namespaces.
-    let place = format!("{}/{}/{}", boot.trim(), namespace("pid")?, namespace("time").unwrap_or_default());
+    // Old kernels have no time namespaces. Machines that were copied while they ran have the same boot, and mostly other names.
+    let uname = rustix::system::uname();
+    let place = format!(
+        "{}/{}/{}/{}",
+        uname.nodename().to_str().ok()?,
+        boot.trim(),
+        namespace("pid")?,
+        namespace("time").unwrap_or_default()
+    );
     let pid = std::process::id();
+    if fs::read_link("/proc/self").ok()?.to_str() != Some(pid.to_string().as_str()) {
+        return None;
+    }
     match look_up(pid) {
         PidState::Taken { started } if !place.contains(' ') => Some(Incarnation { place, pid, started }),
         _ => None,

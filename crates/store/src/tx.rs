@@ -165,11 +165,6 @@ impl Tx {
         self.plain("savepoint tidemill").await
     }
 
-    /// Keeps everything since [`savepoint`](Self::savepoint), and marks this point instead, in one round trip.
-    pub async fn move_savepoint(&mut self) -> Result<()> {
-        self.plain("release savepoint tidemill; savepoint tidemill").await
-    }
-
     /// Undoes everything since [`savepoint`](Self::savepoint), also after a failed statement.
     pub async fn rollback_to_savepoint(&mut self) -> Result<()> {
         self.plain("rollback to savepoint tidemill").await
@@ -178,6 +173,20 @@ impl Tx {
     /// Releases [`savepoint`](Self::savepoint); fails if its transaction has been ended.
     pub(crate) async fn release_savepoint(&mut self) -> Result<()> {
         self.plain("release savepoint tidemill").await
+    }
+
+    /// The same for the items of one write. It has another name, because writers set savepoints of their own.
+    pub async fn item_savepoint(&mut self) -> Result<()> {
+        self.plain("savepoint tidemill_item").await
+    }
+
+    /// Keeps everything since [`item_savepoint`](Self::item_savepoint), and marks this point instead, in one round trip.
+    pub async fn move_item_savepoint(&mut self) -> Result<()> {
+        self.plain("release savepoint tidemill_item; savepoint tidemill_item").await
+    }
+
+    pub async fn rollback_to_item_savepoint(&mut self) -> Result<()> {
+        self.plain("rollback to savepoint tidemill_item").await
     }
 
     /// Runs one or more statements without values.

@@ -4,14 +4,15 @@
 use crate::job::chunk_reader::ReadingTask;
 use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
-use crate::job::scan::Scan;
+use crate::job::scan::{PROCESS_MAX, Scan};
 use crate::job::{
     Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
     StepTask, Urgency, kind_of, prepare_chunk,
 };
 use crate::{jitter_unit, metrics};
+use std::pin::pin;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::{ItemError, Phase};
+use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
 use tracing::Instrument;
@@ -162,7 +163,7 @@ where
             tokio::task::coop::consume_budget().await;
             match chunk.next_action() {
                 Action::Process(index) => {
-                    let processed = self.process(buffer, index).await;
+                    let processed = self.process(buffer, index).await?;
                     chunk.processed(index, processed);
                 }
                 Action::Announce(skip) => self.announce(skip, buffer),
@@ -178,19 +179,29 @@ where
         }
     }
 
-    async fn process(&mut self, buffer: &mut Buffer<R, P>, index: usize) -> Processed {
+    async fn process(&mut self, buffer: &mut Buffer<R, P>, index: usize) -> Result<Processed, StepFailure> {
         let item = &buffer.read.items[index];
         if P::pass_through(std::slice::from_ref(item)).is_some() {
-            return Processed::Output;
+            return Ok(Processed::Output);
         }
         self.step.listeners.item.iter().for_each(|listener| listener.before_process(item));
         // The first attempt goes in order, so the next prepared outcome belongs to this item.
         let outcome = match buffer.ahead.outcomes.pop_front() {
             Some(outcome) => outcome,
+            None if self.scan.is_open() => {
+                let mut processing = pin!(prepare_chunk::process(&mut self.processor, item));
+                match tokio::time::timeout(PROCESS_MAX, &mut processing).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => {
+                        self.scan.settle(self.task, &mut buffer.scope).await?;
+                        processing.await
+                    }
+                }
+            }
             None => prepare_chunk::process(&mut self.processor, item).await,
         };
         self.step.listeners.after_process(item, &outcome);
-        match outcome {
+        Ok(match outcome {
             Ok(output) => {
                 let is_kept = output.is_some();
                 buffer.outputs[index] = output;
@@ -201,7 +212,7 @@ where
                 buffer.fail(index, error);
                 Processed::Failed(kind)
             }
-        }
+        })
     }
 
     async fn write(
@@ -216,10 +227,41 @@ where
             let now = self.task.resources.clock.monotonic();
             self.scan.mark(&mut buffer.scope, now).await?;
         } else if has_savepoint {
-            buffer.scope.tx().await?.savepoint().await?;
+            buffer.scope.tx().await?.item_savepoint().await?;
         }
+        let mut written = self.write_items(buffer, indices).await;
+        // In a longer transaction the item met others, as in a deadlock. Alone it may pass.
+        if self.scan.is_unsaved
+            && let Err(error) = &written
+            && kind_of(error, Phase::Write) == ErrorKind::TRANSIENT
+            && buffer.scope.tx.is_some()
+        {
+            buffer.scope.tx().await?.rollback_to_item_savepoint().await?;
+            self.writer.roll_back().await?;
+            self.scan.settle(self.task, &mut buffer.scope).await?;
+            let now = self.task.resources.clock.monotonic();
+            self.scan.mark(&mut buffer.scope, now).await?;
+            written = self.write_items(buffer, indices).await;
+        }
+        let Err(error) = written else {
+            chunk.written(Ok(()));
+            return Ok(());
+        };
+        let kind = kind_of(&error, Phase::Write);
+        if has_savepoint && buffer.scope.tx.is_some() {
+            buffer.scope.tx().await?.rollback_to_item_savepoint().await?;
+        }
+        match indices {
+            [one] => buffer.fail(*one, error),
+            _ => buffer.write_error = Some(error),
+        }
+        chunk.written(Err(kind));
+        Ok(())
+    }
+
+    async fn write_items(&mut self, buffer: &mut Buffer<R, P>, indices: &[usize]) -> Result<(), ItemError> {
         let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
-        let written = match P::pass_through(&buffer.read.items) {
+        match P::pass_through(&buffer.read.items) {
             // Items that pass through are either all written, or one by one in a scan.
             Some(all) if indices.len() == all.len() => self.write_slice(all, ahead, scope).await,
             Some(all) => self.write_slice(&all[indices[0]..=indices[0]], ahead, scope).await,
@@ -234,21 +276,7 @@ where
                 }
                 written
             }
-        };
-        let Err(error) = written else {
-            chunk.written(Ok(()));
-            return Ok(());
-        };
-        let kind = kind_of(&error, Phase::Write);
-        if has_savepoint && buffer.scope.tx.is_some() {
-            buffer.scope.tx().await?.rollback_to_savepoint().await?;
         }
-        match indices {
-            [one] => buffer.fail(*one, error),
-            _ => buffer.write_error = Some(error),
-        }
-        chunk.written(Err(kind));
-        Ok(())
     }
 
     async fn write_slice(
@@ -314,15 +342,9 @@ where
         chunk: &mut Chunk<'_>,
         buffer: &mut Buffer<R, P>,
     ) -> Result<(), StepFailure> {
-        let (is_open, is_failing) = (self.scan.is_open(), chunk.is_failing());
-        if is_open && is_failing && self.scan.is_unsaved {
-            // What the scan has settled stays.
-            let counters = self.task.counters;
-            self.task.save(&mut buffer.scope, counters).await?;
-            self.scan.end();
-        } else if !is_open || is_failing {
-            buffer.scope.roll_back().await;
-            self.scan.end();
+        // While a scan goes on, its savepoint has undone the item.
+        if !self.scan.is_open() || chunk.is_failing() || chunk.retry().is_some() {
+            self.scan.settle(self.task, &mut buffer.scope).await?;
         }
         self.writer.roll_back().await?;
         if let Some(rejects) = &mut self.rejects {

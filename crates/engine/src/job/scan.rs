@@ -4,7 +4,7 @@
 //! Items count as committed before they are. If the transaction is lost, the step fails, with the counters and the
 //! position of the last real commit.
 
-use crate::job::{ChunkListener, ChunkScope, Delivery, StepTask};
+use crate::job::{ChunkListener, ChunkScope, Delivery, StepFailure, StepTask};
 use crate::locked;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use tidemill_store::StoreError;
 
 /// After this time a scan commits what it has settled, so that it neither keeps locks nor lets a transaction idle for long.
 const TRANSACTION_MAX: Duration = Duration::from_secs(1);
+
+/// A processor that takes longer finds no open transaction, which would hold locks and could be ended by PostgreSQL.
+pub(super) const PROCESS_MAX: Duration = Duration::from_millis(100);
 
 pub(super) struct Scan {
     can_join: bool,
@@ -44,14 +47,30 @@ impl Scan {
     pub(super) async fn mark(&mut self, scope: &mut ChunkScope, now: Monotonic) -> Result<(), StoreError> {
         let tx = scope.tx().await?;
         if self.since.is_some() {
-            return tx.move_savepoint().await;
+            return tx.move_item_savepoint().await;
         }
         self.since = Some(now);
-        tx.savepoint().await
+        tx.item_savepoint().await
     }
 
     pub(super) fn is_young(&self, now: Monotonic) -> bool {
         self.since.is_none_or(|since| now.since(since) < TRANSACTION_MAX)
+    }
+
+    /// Ends the open transaction: keeps what counts as committed, undoes the rest.
+    pub(super) async fn settle(
+        &mut self,
+        task: &mut StepTask,
+        scope: &mut ChunkScope,
+    ) -> Result<(), StepFailure> {
+        if self.is_unsaved {
+            let counters = task.counters;
+            task.save(scope, counters).await?;
+        } else {
+            scope.roll_back().await;
+        }
+        self.end();
+        Ok(())
     }
 
     /// The transaction has ended.

@@ -56,6 +56,22 @@ impl Tx {
     pub async fn run_statements(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         check(statements)?;
         self.savepoint().await.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
+        let changed = match self.run_each(statements).await {
+            Ok(changed) => changed,
+            Err(error) => {
+                // The savepoints of the caller must be the newest again. If this fails, so does the caller's next statement.
+                let _ = self.rollback_to_savepoint().await;
+                let _ = self.release_savepoint().await;
+                return Err(error);
+            }
+        };
+        self.release_savepoint().await.map_err(|_| {
+            fatal("a statement has ended the transaction that the step commits; what it did may be there")
+        })?;
+        Ok(changed)
+    }
+
+    async fn run_each(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
         let mut changed = 0;
         for (number, statement) in (1..).zip(statements) {
             let done = match self.database() {
@@ -65,9 +81,6 @@ impl Tx {
             let done = done.and_then(|rows| statement.check_changed(rows));
             changed += done.map_err(|error| numbered(number, &error))?;
         }
-        self.release_savepoint().await.map_err(|_| {
-            fatal("a statement has ended the transaction that the step commits; what it did may be there")
-        })?;
         Ok(changed)
     }
 }

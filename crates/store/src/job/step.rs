@@ -6,7 +6,7 @@ use super::execution::Sequence;
 use super::record::StepRecord;
 use crate::codec::{DbStamp, storable};
 use crate::crash_point;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::statement::{One, Total, rows, statements, stored};
 use crate::tx::Jobs;
 use serde_json::json;
@@ -176,13 +176,17 @@ impl Jobs<'_> {
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>, place: &mut ChunkPlace) -> Result<ChunkSaved> {
         let now: Option<DbStamp> = self.fake_now().map(Into::into);
         let mut saved = self.job_chunk_save(chunk, place, now).await?;
-        // Somebody else has written or moved the rows, or the last chunk was rolled back.
-        if !saved.as_ref().is_some_and(|saved| saved.is_whole) && place.step.is_some() {
+        // Somebody else has written or moved the rows, or the last chunk was rolled back; or this is no longer ours.
+        if !saved.as_ref().is_some_and(|saved| saved.is_whole) {
             *place = ChunkPlace::default();
             saved = self.job_chunk_save(chunk, place, now).await?;
         }
         crash_point!("chunk_saved");
         let Some(saved) = saved else { return Ok(ChunkSaved::Fenced) };
+        if !saved.is_whole {
+            let (table, column) = ("batch_step_execution_context", "step_execution_id");
+            return Err(StoreError::DamagedRow { table, column, row: chunk.step.to_string() });
+        }
         place.step = saved.step_place;
         place.context = saved.context_place.or_else(|| place.context.take());
         Ok(ChunkSaved::Saved { version: saved.version, stop_requested: saved.stop_requested })

@@ -36,12 +36,14 @@ fn proofs(item: &str) -> Vec<(String, String)> {
 /// both databases.
 fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    // A test for each database is listed, alone on its line or alone in its list.
+    // A test for each database is listed, alone on its line or in a list of one line.
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let is_listed = lines.iter().any(|line| {
-        let line = line.strip_prefix("tidemill_store::on_both![").unwrap_or(line);
-        let line = line.split_once(": ").map_or(line, |(_, name)| name);
-        line.trim_end_matches(|c| !is_word(c)) == name
+        let line = line.split_once("on_both![").map_or(*line, |(_, list)| list);
+        line.split(", ").any(|one| {
+            let one = one.split_once(": ").map_or(one, |(_, name)| name);
+            one.trim_end_matches(|c| !is_word(c)) == name
+        })
     });
     let opening = [format!("fn {name}("), format!("async fn {name}(")];
     lines.iter().enumerate().any(|(place, line)| {

@@ -179,7 +179,8 @@ fn who_goes_on_right_after_a_death_elsewhere_is_told_how_long_to_wait() {
 
 #[test]
 fn who_goes_on_right_after_a_death_on_this_machine_need_not_wait() {
-    for command in [&["job", "recover", "1", "--reason", "killed"][..], &["job", "run", "slow.yaml"]] {
+    let recover = ["job", "recover", "1", "--reason", "killed"];
+    for command in [&recover[..], &["job", "run", "slow.yaml", "--accept-change"]] {
         let database = Scratch::file();
         let stage = Stage::on(database.url()).with("TIDEMILL_PROCESS_LEASE", "10m");
         killed_while_it_runs(&stage);

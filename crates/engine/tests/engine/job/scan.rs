@@ -2,12 +2,16 @@
 
 use super::Stand;
 use super::outbox::count;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::{BatchStatus, Counters, JobParameters};
 use tidemill_engine::item::ItemsReader;
 use tidemill_engine::job::listener::ChunkListener;
-use tidemill_engine::job::{ChunkScope, Delivery, ItemStream, ItemWriter, Job, Rejects, Step, StepScope};
+use tidemill_engine::job::{
+    ChunkScope, Delivery, ItemProcessor, ItemStream, ItemWriter, Job, Rejects, Step, StepScope,
+};
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 
@@ -15,6 +19,9 @@ tidemill_store::on_both![
     a_bad_row_costs_one_transaction_and_not_one_for_each_row,
     what_was_settled_before_a_scan_fails_is_kept_and_the_restart_goes_on_behind_it,
     a_scan_whose_transaction_is_lost_leaves_nothing_and_counts_nothing,
+    a_skipped_item_leaves_nothing_of_what_its_write_did_before_it_failed,
+    no_transaction_is_open_while_a_slow_processor_runs,
+    an_item_that_met_others_in_the_transaction_is_written_alone,
 ];
 
 const NONE: &JobParameters = &JobParameters::new();
@@ -27,6 +34,22 @@ struct Rows {
     seen: Arc<Mutex<Vec<i64>>>,
     /// Ends the transaction under the writer before this item is written alone.
     cut_at: Option<i64>,
+    /// Writes a row to this table before each item.
+    header: Option<&'static str>,
+    /// Fails once as in a deadlock when this item is written alone.
+    deadlock_at: Arc<Mutex<Option<i64>>>,
+}
+
+impl Rows {
+    fn new(store: &Store) -> Self {
+        let (seen, deadlock_at) = (Arc::default(), Arc::default());
+        Self { store: store.clone(), seen, cut_at: None, header: None, deadlock_at }
+    }
+
+    /// How many different numbers of rows others have seen.
+    fn commits_seen(&self) -> usize {
+        self.seen.lock().unwrap().iter().collect::<BTreeSet<_>>().len()
+    }
 }
 
 impl ItemStream for Rows {}
@@ -41,13 +64,36 @@ impl ItemWriter<i64> for Rows {
             return Err(ItemError::new(ErrorKind::WRITE, "the transaction is gone"));
         }
         for item in items {
+            if let Some(table) = self.header {
+                tx.execute(&format!("insert into {table} (n) values ($1)"), (*item,)).await?;
+            }
             tx.execute("insert into target (n) values ($1)", (*item,)).await?;
+        }
+        let mut deadlock_at = self.deadlock_at.lock().unwrap();
+        if items.len() == 1 && *deadlock_at == Some(items[0]) {
+            *deadlock_at = None;
+            return Err(ItemError::new(ErrorKind::TRANSIENT, "deadlock detected"));
         }
         Ok(())
     }
 
     fn delivery(&self) -> Delivery {
         Delivery::ExactlyOnce
+    }
+}
+
+/// Takes its time when the transaction of a scan is open.
+#[derive(Clone)]
+struct SlowAtSix;
+
+impl ItemProcessor<i64> for SlowAtSix {
+    type Output = i64;
+
+    async fn process(&mut self, item: &i64) -> Result<Option<i64>, ItemError> {
+        if *item == 6 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        Ok(Some(*item))
     }
 }
 
@@ -82,16 +128,14 @@ async fn a_bad_row_costs_one_transaction_and_not_one_for_each_row(scratch: Scrat
     target(store).await;
     let mut all = Vec::new();
     for (name, listens) in [("joined", false), ("single", true)] {
-        let rows = Rows { store: store.clone(), seen: Arc::default(), cut_at: None };
+        let rows = Rows::new(store);
 
         let run = stand.bench.run(&copy(name, &rows, 5, listens), NONE).await.unwrap();
 
         assert!(run.is_completed(), "{:?}", run.end);
         assert_eq!(count(store, ROWS).await, 8);
-        let seen = rows.seen.lock().unwrap().clone();
-        assert_eq!(seen.len(), 11, "the chunk, and each row");
-        let commits_seen = seen.iter().collect::<std::collections::BTreeSet<_>>().len();
-        assert_eq!(commits_seen, if listens { 8 } else { 1 }, "{seen:?}");
+        assert_eq!(rows.seen.lock().unwrap().len(), 11, "the chunk, and each row");
+        assert_eq!(rows.commits_seen(), if listens { 8 } else { 1 });
         all.push(run.step("s").unwrap().counters);
         let mut tx = store.begin().await.unwrap();
         tx.execute_for_test("delete from target").await.unwrap();
@@ -106,7 +150,7 @@ async fn what_was_settled_before_a_scan_fails_is_kept_and_the_restart_goes_on_be
     let stand = Stand::on(scratch).await;
     let store = stand.bench.store();
     target(store).await;
-    let rows = Rows { store: store.clone(), seen: Arc::default(), cut_at: None };
+    let rows = Rows::new(store);
 
     let failed = stand.bench.run(&copy("limited", &rows, 1, false), NONE).await.unwrap();
     assert_eq!(failed.end.status, BatchStatus::Failed);
@@ -124,7 +168,7 @@ async fn a_scan_whose_transaction_is_lost_leaves_nothing_and_counts_nothing(scra
     let stand = Stand::on(scratch).await;
     let store = stand.bench.store();
     target(store).await;
-    let cut = Rows { store: store.clone(), seen: Arc::default(), cut_at: Some(6) };
+    let cut = Rows { cut_at: Some(6), ..Rows::new(store) };
 
     let failed = stand.bench.run(&copy("cut", &cut, 5, false), NONE).await.unwrap();
 
@@ -135,4 +179,56 @@ async fn a_scan_whose_transaction_is_lost_leaves_nothing_and_counts_nothing(scra
     let again = stand.bench.run(&copy("cut", &Rows { cut_at: None, ..cut }, 5, false), NONE).await.unwrap();
     assert!(again.is_completed(), "{:?}", again.end);
     assert_eq!(count(store, ROWS).await, 8);
+}
+
+async fn a_skipped_item_leaves_nothing_of_what_its_write_did_before_it_failed(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let store = stand.bench.store();
+    target(store).await;
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test("create table header (n bigint primary key)").await.unwrap();
+    tx.commit().await.unwrap();
+    let rows = Rows { header: Some("header"), ..Rows::new(store) };
+
+    let run = stand.bench.run(&copy("headers", &rows, 5, false), NONE).await.unwrap();
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(rows.commits_seen(), 1, "it was one transaction");
+    assert_eq!(count(store, ROWS).await, 8);
+    assert_eq!(count(store, "select count(*) from header").await, 8);
+}
+
+async fn no_transaction_is_open_while_a_slow_processor_runs(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let store = stand.bench.store();
+    target(store).await;
+    let rows = Rows::new(store);
+    let step = Step::chunk("s", 10)
+        .reader(ItemsReader::new("r", 1..=10_i64))
+        .process(SlowAtSix)
+        .writer(rows.clone())
+        .skip_all(5);
+
+    let run = stand.bench.run(&Job::new("slow").step(step.build()), NONE).await.unwrap();
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(count(store, ROWS).await, 8);
+    assert!(rows.seen.lock().unwrap().contains(&4), "1, 2, 3 and 5 were committed before 6 was processed");
+    let counters = run.step("s").unwrap().counters;
+    assert_eq!((counters.write, counters.write_skip, counters.commit, counters.rollback), (8, 2, 9, 3));
+}
+
+async fn an_item_that_met_others_in_the_transaction_is_written_alone(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let store = stand.bench.store();
+    target(store).await;
+    let rows = Rows { deadlock_at: Arc::new(Mutex::new(Some(6))), ..Rows::new(store) };
+
+    let run = stand.bench.run(&copy("deadlock", &rows, 5, false), NONE).await.unwrap();
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(*rows.deadlock_at.lock().unwrap(), None, "it failed once");
+    assert_eq!(count(store, ROWS).await, 8);
+    let counters = run.step("s").unwrap().counters;
+    assert_eq!((counters.write, counters.write_skip, counters.commit, counters.rollback), (8, 2, 9, 3));
 }

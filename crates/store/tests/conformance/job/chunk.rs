@@ -267,14 +267,15 @@ async fn the_next_chunk_finds_its_rows_without_the_index(bench: Bench) {
         let chunk = ChunkSave { step, execution, lease, fence, counters, context };
         let saved = tx.jobs().save_chunk(&chunk, &mut place).await.unwrap();
         assert_eq!(saved, ChunkSaved::Saved { version: number, stop_requested: false });
-        let counted = "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_xact_user_tables
+        let counted = "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_xact_user_tables
                        where relname in ('batch_step_execution', 'batch_step_execution_context')";
         let connection = tx.postgres().unwrap();
         searches.push(sqlx::query_scalar::<_, i64>(counted).fetch_one(connection).await.unwrap());
         tx.commit().await.unwrap();
     }
 
-    assert_eq!(searches, [2, 0, 0]);
+    assert!(searches[0] > 0, "nothing was searched, so this proves nothing");
+    assert_eq!(searches[1..], [0, 0]);
 }
 
 async fn a_chunk_finds_rows_that_have_moved(bench: Bench) {

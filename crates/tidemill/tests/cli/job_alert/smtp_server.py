@@ -48,7 +48,8 @@ class Keeper:
 
 def check(server, session, envelope, mechanism, login):
     is_right = (login.login, login.password) == (b"tidemill", b"hunter2")
-    return AuthResult(success=is_right, auth_data=mechanism)
+    # What is not handled is answered by the server with 535.
+    return AuthResult(success=is_right, handled=is_right, auth_data=mechanism)
 
 
 async def main():
