@@ -44,7 +44,7 @@ pub use record::{
 };
 pub use step::{ChunkPlace, ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
 pub use track::{ExecutionTally, Failure};
-pub use watch::UnresolvedFailure;
+pub use watch::FailedJob;
 
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::lease::LeaseKey;

@@ -10,7 +10,7 @@ pub mod watch;
 pub use define::Defined;
 pub use list::{Pause, ScheduleRecord, TickRecord};
 pub use turn::{DueSchedule, DueTick, Room};
-pub use watch::{NextTick, UnlaunchedTick};
+pub use watch::{NextTick, UnlaunchedTicks};
 
 /// Wake-up topic: a schedule may be due earlier than before.
 pub const SCHEDULE_CHANGED: &str = "schedule_changed";

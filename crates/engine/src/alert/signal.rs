@@ -24,7 +24,7 @@ pub struct Observation {
     pub subject: Subject,
     /// Values that are not finite count as unknown.
     pub value: f64,
-    /// What is wrong, beyond the value. Notifications and lists show it.
+    /// What is wrong, beyond the value. Notifications, lists and logs show it, so it must not contain data of items.
     pub detail: Option<String>,
 }
 

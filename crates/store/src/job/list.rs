@@ -255,6 +255,13 @@ statements! {
         )
     }
 
+    /// Executions that run, the oldest first. Needs the index on the status.
+    pub fn Jobs::oldest_started(limit: u32) -> Vec<ExecutionRecord> {
+        executions!(
+            "where e.status = 'STARTED' order by e.job_execution_id limit $1"
+        )
+    }
+
     /// By the index on `tidemill_job_history`, before any join: a planner that joins first may scan everything newer.
     fn job_list_executions_of_job(job: &str, before: i64, limit: i64) -> Vec<ExecutionRecord> {
         executions!(

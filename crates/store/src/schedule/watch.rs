@@ -18,10 +18,11 @@ stored! {
         pub is_waiting: bool,
     }
 
-    /// A tick that was missed or refused.
+    /// The ticks of a schedule that were missed or refused: how many, and the last of them.
     #[derive(Clone, PartialEq, Eq, Debug)]
-    pub struct UnlaunchedTick in ("tidemill_schedule_tick", "schedule tick_at") {
+    pub struct UnlaunchedTicks in ("tidemill_schedule_tick", "schedule tick_at") {
         pub schedule: String,
+        pub count: u64 = "ticks",
         pub tick: Timestamp = "tick_at",
         pub outcome: TickOutcome,
         pub reason: Option<String>,
@@ -29,11 +30,11 @@ stored! {
 }
 
 impl Schedules<'_> {
-    /// Missed and refused ticks of schedules that are not paused, by schedule and time: those that no fired tick
+    /// Missed and refused ticks of at most `limit` schedules that are not paused, by name: those that no fired tick
     /// followed, and those decided within this time. A schedule that makes up for missed ticks with the latest has made
     /// up for those before it.
     #[crate::boxed]
-    pub async fn unlaunched_ticks(&mut self, within: Duration, limit: u32) -> Result<Vec<UnlaunchedTick>> {
+    pub async fn unlaunched_ticks(&mut self, within: Duration, limit: u32) -> Result<Vec<UnlaunchedTicks>> {
         let since = self.now().await?.minus(within);
         Ok(self.schedule_watch_unlaunched(since, limit).await?)
     }
@@ -47,29 +48,36 @@ statements! {
     }
 
     /// Needs the index on unlaunched ticks.
-    fn schedule_watch_unlaunched(since: Timestamp, limit: u32) -> Vec<UnlaunchedTick> {
-        "select t.schedule as schedule, t.tick_at as tick_at, t.outcome as outcome, t.reason as reason
+    fn schedule_watch_unlaunched(since: Timestamp, limit: u32) -> Vec<UnlaunchedTicks> {
+        "select l.schedule as schedule, u.ticks as ticks, l.tick_at as tick_at, l.outcome as outcome,
+                l.reason as reason
          from (
-             select s.name as name, s.missed as missed,
-                    (
-                        select f.tick_at
-                        from tidemill_schedule_tick f
-                        where f.schedule = s.name
-                          and f.outcome = 'fired'
-                        order by f.tick_at desc
-                        limit 1
-                    ) as fired_at
-             from tidemill_schedule s
-             where s.paused_at is null
-         ) as known
-         join tidemill_schedule_tick t on t.schedule = known.name
-         where t.outcome in ('missed', 'refused')
-           and (
-               known.fired_at is null
-               or t.tick_at > known.fired_at
-               or (t.at > $1 and known.missed <> 'latest')
-           )
-         order by t.schedule, t.tick_at
-         limit $2"
+             select t.schedule as schedule, count(*) as ticks, max(t.tick_at) as tick_at
+             from (
+                 select s.name as name, s.missed as missed,
+                        (
+                            select f.tick_at
+                            from tidemill_schedule_tick f
+                            where f.schedule = s.name
+                              and f.outcome = 'fired'
+                            order by f.tick_at desc
+                            limit 1
+                        ) as fired_at
+                 from tidemill_schedule s
+                 where s.paused_at is null
+             ) as known
+             join tidemill_schedule_tick t on t.schedule = known.name
+             where t.outcome in ('missed', 'refused')
+               and (
+                   known.fired_at is null
+                   or t.tick_at > known.fired_at
+                   or (t.at > $1 and known.missed <> 'latest')
+               )
+             group by t.schedule
+             order by t.schedule
+             limit $2
+         ) as u
+         join tidemill_schedule_tick l on l.schedule = u.schedule and l.tick_at = u.tick_at
+         order by l.schedule"
     }
 }

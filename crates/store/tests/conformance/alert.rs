@@ -254,6 +254,7 @@ async fn a_silence_of_one_subject_leaves_the_others_alone(bench: Bench) {
 async fn a_silence_covers_the_parts_of_its_subject(bench: Bench) {
     silence(&bench, Some("job/load"), HOLD * 10).await;
 
+    fire(&bench, "job/load").await;
     fire(&bench, "job/load/instance/7").await;
     assert_eq!(queued(&bench).await.len(), 0);
     fire(&bench, "job/load_2/instance/8").await;

@@ -7,7 +7,7 @@ use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{MissedRuns, Schedule, TickOutcome};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::schedule::{
-    Defined, DueSchedule, DueTick, NextTick, Room, ScheduleRecord, TICKS_KEPT, TickRecord,
+    Defined, DueSchedule, DueTick, NextTick, Room, ScheduleRecord, TICKS_KEPT, TickRecord, UnlaunchedTicks,
 };
 
 crate::on_both![
@@ -29,6 +29,7 @@ crate::on_both![
     local_times_follow_the_clocks_of_berlin_and_new_york,
     the_next_ticks_are_those_of_schedules_that_are_not_paused,
     a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while,
+    a_schedule_with_many_refused_ticks_hides_no_other_schedule,
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -118,7 +119,8 @@ async fn a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while
     }
     let unlaunched = async || {
         let ticks = bench.begin().await.schedules().unlaunched_ticks(HOUR, 100).await.unwrap();
-        ticks.into_iter().map(|tick| (tick.schedule, tick.tick, tick.outcome)).collect::<Vec<_>>()
+        let counted = |ticks: UnlaunchedTicks| (ticks.schedule, ticks.count, ticks.tick, ticks.outcome);
+        ticks.into_iter().map(counted).collect::<Vec<_>>()
     };
     assert_eq!(unlaunched().await, []);
 
@@ -126,13 +128,13 @@ async fn a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while
     bench.advance(2 * HOUR + HOUR / 2);
     turn(&bench, Room::Free, 1).await;
     turn(&bench, Room::Free, 2).await;
-    let missed = |time: &str| ("skip".to_owned(), at(time), TickOutcome::Missed);
-    assert_eq!(unlaunched().await, [missed("03:00:00"), missed("04:00:00")]);
+    let missed = [("skip".to_owned(), 2, at("04:00:00"), TickOutcome::Missed)];
+    assert_eq!(unlaunched().await, missed);
 
     bench.advance(HOUR / 2);
     let fired = [turn(&bench, Room::Free, 3).await, turn(&bench, Room::Free, 4).await];
     assert!(fired.iter().all(|taken| fires(taken) == Some(at("05:00:00"))));
-    assert_eq!(unlaunched().await, [missed("03:00:00"), missed("04:00:00")], "decided less than an hour ago");
+    assert_eq!(unlaunched().await, missed, "decided less than an hour ago");
     bench.advance(HOUR);
     assert_eq!(unlaunched().await, []);
 
@@ -150,6 +152,24 @@ async fn a_tick_without_a_launch_is_told_until_a_later_one_fired_and_for_a_while
     let mut tx = bench.begin().await;
     tx.schedules().pause("latest", &ann(), "audit").await.unwrap();
     assert_eq!(tx.schedules().unlaunched_ticks(HOUR, 100).await.unwrap(), [], "it is paused");
+}
+
+async fn a_schedule_with_many_refused_ticks_hides_no_other_schedule(bench: Bench) {
+    let mut tx = bench.begin().await;
+    for (name, ticks) in [("a", 5), ("b", 1), ("c", 3)] {
+        let schedule = hourly(name);
+        tx.schedules().define(&schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
+        for number in 0..ticks {
+            let (tick, why) = (bench.now().plus(HOUR * number), format!("TM1004: number {number}"));
+            assert!(tx.schedules().record_tick(name, tick, Err(why.as_str())).await.unwrap());
+        }
+    }
+
+    let found = tx.schedules().unlaunched_ticks(HOUR, 2).await.unwrap();
+
+    let last: Vec<_> =
+        found.iter().map(|ticks| (ticks.schedule.as_str(), ticks.count, ticks.reason.as_deref())).collect();
+    assert_eq!(last, [("a", 5, Some("TM1004: number 4")), ("b", 1, Some("TM1004: number 0"))]);
 }
 
 async fn a_schedule_that_is_removed_is_gone_with_its_ticks(bench: Bench) {

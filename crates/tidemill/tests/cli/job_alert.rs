@@ -115,7 +115,7 @@ fn a_failure_is_mailed_and_posted(mode: &str, mechanism: &str) {
     assert_eq!(run(&served), "FAILED");
     // The first attempt is answered with 451, so it is made again.
     let mail = until("a mail about the failure", || mails(&stage).into_iter().next());
-    assert_eq!(mail["subject"], "[Tidemill] critical: job_failed for job/load/instance/1");
+    assert_eq!(mail["subject"], "[Tidemill] critical: job_failed for job/load");
     assert_eq!(mail["to"], serde_json::json!(["ops@example.com", "oncall@example.com"]));
     assert_eq!((&mail["from"], &mail["mechanism"]), (&"tidemill@example.com".into(), &mechanism.into()));
     assert_eq!(mail["auto"], "auto-generated");
@@ -124,14 +124,15 @@ fn a_failure_is_mailed_and_posted(mode: &str, mechanism: &str) {
     until("a webhook about the failure", || (posted.lock().unwrap().len() == 1).then_some(()));
     let notice = posted.lock().unwrap()[0].clone();
     assert_eq!((&notice["rule"], &notice["notice"]), (&"job_failed".into(), &"fired".into()));
-    assert!(notice["detail"].as_str().unwrap().starts_with("execution 1 failed in step look"), "{notice}");
+    let detail = notice["detail"].as_str().unwrap();
+    assert!(detail.starts_with("execution 1 failed in step look (TM") && detail.ends_with(')'), "{notice}");
     let listed = stage.run(&["alert", "list", "-o", "json"]);
     assert!(listed.succeeds().stdout.contains("execution 1 failed in step look"), "{listed:#?}");
 
     fs::write(stage.path("ok"), "").unwrap();
     assert_eq!(run(&served), "COMPLETED");
     let mail = until("a mail about the end", || mails(&stage).into_iter().nth(1));
-    assert_eq!(mail["subject"], "[Tidemill] resolved: job_failed for job/load/instance/1");
+    assert_eq!(mail["subject"], "[Tidemill] resolved: job_failed for job/load");
     until("a webhook about the end", || (posted.lock().unwrap().len() == 2).then_some(()));
     assert_eq!(posted.lock().unwrap()[1]["notice"], "resolved");
     let shown = stage.run(&["config", "show"]);

@@ -1,20 +1,19 @@
-//! Signals of jobs and schedules. The subject is `job/NAME/instance/ID` or `schedule/NAME`. All are read from the
-//! database, so any process can evaluate them.
+//! Signals of jobs and schedules. The subject is `job/NAME`, `job/NAME/instance/ID` or `schedule/NAME`. All are read
+//! from the database, so any process can evaluate them.
 
 use super::{Observation, Observing, Signal, number};
 use crate::EngineError;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::code::Code;
+use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::usual::times_usual;
-use tidemill_domain::job::{BatchStatus, InstanceId};
-use tidemill_store::job::{ExecutionFilter, UnresolvedFailure};
+use tidemill_store::job::FailedJob;
 use tidemill_store::{Store, Tx};
 
 tidemill_domain::words! {
     pub enum JobSignal {
-        /// Failed executions of an instance that has not completed since.
+        /// Instances of a job that have failed and have not completed since.
         Failures = "job_failures",
         /// Duration of a running execution, divided by the usual duration of its job.
         RunningRatio = "job_running_ratio",
@@ -28,10 +27,13 @@ tidemill_domain::words! {
 /// Older failures do not alert: nobody will restart them.
 const FAILED_WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// An automatic restart holds the alert back for this long. After that, no server has the job.
+const RESTART_WITHIN: Duration = Duration::from_secs(300);
+
 /// A missed tick alerts at least this long, even if a later one has fired.
 const MISSED_WITHIN: Duration = Duration::from_secs(3600);
 
-/// Failed executions, running executions, schedules and unlaunched ticks that are read at most.
+/// Failed jobs, running executions and schedules that are read at most.
 const ROWS_MAX: u32 = 1_000;
 
 /// Earlier runs of a job that show what is usual.
@@ -61,33 +63,28 @@ fn observation(subject: &str, value: f64, detail: String) -> Option<Observation>
     Some(Observation { subject, value, detail: Some(detail) })
 }
 
-fn of_instance(job: &str, instance: InstanceId) -> String {
-    format!("job/{job}/instance/{instance}")
-}
-
 async fn failures(tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
-    let found = tx.jobs().unresolved_failures(FAILED_WITHIN, ROWS_MAX).await?;
-    let seen = found.iter().filter_map(|failure| {
-        // While a restart runs, a firing alert stays and no other one fires.
-        let value = if failure.is_restarting { f64::NAN } else { number(failure.failures) };
-        observation(&of_instance(&failure.job, failure.instance), value, describe(failure))
+    let found = tx.jobs().failed_jobs(FAILED_WITHIN, RESTART_WITHIN, ROWS_MAX).await?;
+    let seen = found.iter().filter_map(|failed| {
+        // While restarts run for all of them, a firing alert stays and no other one fires.
+        let value = if failed.restarting < failed.instances { number(failed.instances) } else { f64::NAN };
+        observation(&format!("job/{}", failed.job), value, describe(failed))
     });
     Ok(seen.collect())
 }
 
-fn describe(failure: &UnresolvedFailure) -> String {
-    let UnresolvedFailure { execution, step, message, .. } = failure;
+/// Without the message, which may contain data of items: the page of the execution shows it.
+fn describe(failed: &FailedJob) -> String {
+    let FailedJob { execution, step, message, .. } = failed;
     let is_code = |word: &&str| word.len() == 6 && word.starts_with("TM");
     let mut words = message.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_code);
     let code = words.find_map(|word| word.parse().ok()).unwrap_or(Code::ExecutionFailed);
     let step = step.as_ref().map(|step| format!(" in step {step}")).unwrap_or_default();
-    let message: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("execution {execution} failed{step} ({code}): {}", message.trim())
+    format!("execution {execution} failed{step} ({code})")
 }
 
 async fn running(tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
-    let filter = ExecutionFilter { status: Some(BatchStatus::Started), ..ExecutionFilter::default() };
-    let running = tx.jobs().executions(&filter, None, ROWS_MAX).await?;
+    let running = tx.jobs().oldest_started(ROWS_MAX).await?;
     let mut jobs: Vec<&str> = running.iter().map(|execution| execution.job.as_str()).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -100,7 +97,7 @@ async fn running(tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let times = times_usual(so_far, completed.filter_map(|run| run.length()))?;
         let (id, seconds) = (execution.id, so_far.as_secs());
         let detail = format!("execution {id} has been running for {seconds} seconds");
-        observation(&of_instance(&execution.job, execution.instance), times, detail)
+        observation(&format!("job/{}/instance/{}", execution.job, execution.instance), times, detail)
     });
     Ok(seen.collect())
 }
@@ -119,16 +116,11 @@ async fn late(tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
 }
 
 async fn missed(tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
-    let mut missed: BTreeMap<String, (u64, String)> = BTreeMap::new();
-    // The newest tick of a schedule comes last, so its detail stays.
-    for tick in tx.schedules().unlaunched_ticks(MISSED_WITHIN, ROWS_MAX).await? {
-        let reason = tick.reason.as_deref().unwrap_or_default();
-        let (count, detail) = missed.entry(tick.schedule).or_default();
-        *count += 1;
-        *detail = format!("tick {} was {}: {reason}", tick.tick, tick.outcome);
-    }
-    let one = |(schedule, (count, detail)): (String, (u64, String))| {
-        observation(&format!("schedule/{schedule}"), number(count), detail)
-    };
-    Ok(missed.into_iter().filter_map(one).collect())
+    let missed = tx.schedules().unlaunched_ticks(MISSED_WITHIN, ROWS_MAX).await?;
+    let seen = missed.iter().filter_map(|ticks| {
+        let reason = ticks.reason.as_deref().unwrap_or_default();
+        let detail = format!("tick {} was {}: {reason}", ticks.tick, ticks.outcome);
+        observation(&format!("schedule/{}", ticks.schedule), number(ticks.count), detail)
+    });
+    Ok(seen.collect())
 }

@@ -14,10 +14,13 @@ use tidemill_engine::alert::{Alerting, Evaluated, default_rules, signal};
 use tidemill_engine::job::{Job, Step};
 use tidemill_engine::schedule::{self, MissedRuns, Schedule};
 use tidemill_engine::testing::JobBench;
+use tidemill_store::alert::AlertRecord;
 use tidemill_store::scratch::Scratch;
 
 tidemill_store::on_both![
-    a_failed_execution_alerts_until_a_rerun_completes,
+    a_failed_job_alerts_once_until_all_its_reruns_complete,
+    data_of_items_is_in_no_notification,
+    a_restart_that_nobody_does_alerts,
     a_run_that_takes_much_longer_than_its_predecessors_alerts,
     a_schedule_that_nobody_fires_is_late,
     a_missed_tick_alerts_until_a_later_one_fires,
@@ -66,22 +69,32 @@ impl Watched {
         (fired, resolved)
     }
 
+    async fn listed(&self) -> Vec<AlertRecord> {
+        let mut tx = self.bench.store().read().await.unwrap();
+        let listed = tx.alerts().list(10).await.unwrap();
+        tx.rollback().await.unwrap();
+        listed
+    }
+
     fn last(&self) -> String {
         self.channel.summaries().pop().unwrap_or_default()
     }
 }
+
+/// Data of an item, as a database may put it into its error.
+const ITEM: &str = "Key (email)=(anna@example.com)";
 
 /// Fails while it is told to.
 fn fragile(fails: &Arc<AtomicBool>) -> Job {
     let fails = fails.clone();
     let step = Step::tasklet("copy", move |_| {
         let fails = fails.load(Ordering::SeqCst);
-        async move { if fails { Err(ItemError::new(ErrorKind::FATAL, "the disk\nis full")) } else { Ok(()) } }
+        async move { if fails { Err(ItemError::new(ErrorKind::FATAL, ITEM)) } else { Ok(()) } }
     });
     Job::new("load").step(step)
 }
 
-async fn a_failed_execution_alerts_until_a_rerun_completes(scratch: Scratch) {
+async fn a_failed_job_alerts_once_until_all_its_reruns_complete(scratch: Scratch) {
     let mut watched = Watched::by("job_failed", scratch).await;
     let fails = Arc::new(AtomicBool::new(true));
     let job = fragile(&fails);
@@ -91,24 +104,52 @@ async fn a_failed_execution_alerts_until_a_rerun_completes(scratch: Scratch) {
     let failed = watched.bench.run(&job, &day("1")).await.unwrap().end.execution;
     assert_eq!(watched.look().await, (1, 0));
     let told = watched.last();
-    assert!(told.starts_with("job_failed fires for job/load/instance/"), "{told}");
-    let expected = format!("; execution {failed} failed in step copy (TM1013): the disk is full");
-    assert!(told.ends_with(&expected), "{told}");
-    // Another instance is another alert; the same instance is not.
-    watched.bench.run(&job, &day("2")).await.unwrap();
+    assert!(told.starts_with("job_failed fires for job/load: job_failures is 1,"), "{told}");
+    assert!(told.ends_with(&format!("; execution {failed} failed in step copy (TM1013)")), "{told}");
+    // Other failures of the job change the alert, and notify nobody again.
     watched.bench.run(&job, &day("1")).await.unwrap();
-    assert_eq!(watched.look().await, (1, 0));
-    let mut tx = watched.bench.store().read().await.unwrap();
-    let listed = tx.alerts().list(10).await.unwrap();
-    tx.rollback().await.unwrap();
-    assert_eq!(listed.iter().filter_map(|alert| alert.value).fold(0.0, f64::max), 2.0, "{listed:?}");
+    let last = watched.bench.run(&job, &day("2")).await.unwrap().end.execution;
+    assert_eq!(watched.look().await, (0, 0));
+    let listed = watched.listed().await;
+    assert_eq!((listed.len(), listed[0].value), (1, Some(2.0)), "{listed:?}");
+    assert_eq!(listed[0].detail, Some(format!("execution {last} failed in step copy (TM1013)")));
 
     fails.store(false, Ordering::SeqCst);
+    watched.bench.run(&job, &day("2")).await.unwrap();
+    assert_eq!(watched.look().await, (0, 0), "one instance has not completed");
     watched.bench.run(&job, &day("1")).await.unwrap();
     assert_eq!(watched.look().await, (0, 1));
-    assert!(watched.last().starts_with("job_failed is over for job/load/instance/"), "{}", watched.last());
-    watched.bench.run(&job, &day("2")).await.unwrap();
-    assert_eq!(watched.look().await, (0, 1));
+    assert!(watched.last().starts_with("job_failed is over for job/load:"), "{}", watched.last());
+}
+
+async fn data_of_items_is_in_no_notification(scratch: Scratch) {
+    let mut watched = Watched::by("job_failed", scratch).await;
+    let run = watched.bench.run(&fragile(&Arc::new(AtomicBool::new(true))), &JobParameters::new()).await;
+    let failed = run.unwrap().end.execution;
+    let mut tx = watched.bench.store().read().await.unwrap();
+    let recorded = tx.jobs().execution(failed).await.unwrap().unwrap().execution.exit.description;
+    tx.rollback().await.unwrap();
+    assert!(recorded.contains(ITEM), "{recorded}");
+
+    assert_eq!(watched.look().await, (1, 0));
+
+    let told = watched.channel.told.lock().unwrap().clone();
+    let listed = watched.listed().await;
+    assert_eq!((told.len(), listed.len()), (1, 1));
+    assert!(!format!("{told:?} {listed:?}").contains(ITEM), "{told:?} {listed:?}");
+}
+
+async fn a_restart_that_nobody_does_alerts(scratch: Scratch) {
+    let mut watched = Watched::by("job_failed", scratch).await;
+    let job = fragile(&Arc::new(AtomicBool::new(true)));
+    watched.bench.run(&job, &JobParameters::new()).await.unwrap();
+    let mut tx = watched.bench.store().begin().await.unwrap();
+    tx.execute_for_test("update tidemill_job_execution set restart_due = true").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(watched.look().await, (0, 0), "a restart is due");
+    watched.bench.clock().advance(Duration::from_secs(301));
+    assert_eq!(watched.look().await, (1, 0));
 }
 
 async fn a_run_that_takes_much_longer_than_its_predecessors_alerts(scratch: Scratch) {

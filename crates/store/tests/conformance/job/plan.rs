@@ -99,7 +99,8 @@ async fn look_at_everything(store: &Store) {
     assert!(tx.jobs().outcomes(&["load_2", "load_3"], since).await.unwrap()["load_3"].total() > 100);
     tx.jobs().execution_tally(Duration::from_secs(86_400)).await.unwrap();
     tx.jobs().open_failures(50).await.unwrap();
-    tx.jobs().unresolved_failures(Duration::from_secs(86_400), 1000).await.unwrap();
+    tx.jobs().failed_jobs(Duration::from_secs(86_400), Duration::from_secs(300), 1000).await.unwrap();
+    tx.jobs().oldest_started(1000).await.unwrap();
     tx.jobs().active_executions().await.unwrap();
     assert_eq!(tx.jobs().instances("load_3", None, 50).await.unwrap().len(), 50);
     tx.jobs().instances("load_3", Some(InstanceId::new(9_000)), 50).await.unwrap();

@@ -5,19 +5,23 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExitStatus, JobParameters};
-use tidemill_store::job::UnresolvedFailure;
+use tidemill_store::job::FailedJob;
 
 crate::on_both![
     a_failure_is_unresolved_until_its_instance_completes_or_is_abandoned,
+    a_job_with_many_failures_hides_no_other_job,
     a_failure_names_its_step_and_its_error,
     a_failure_that_is_restarted_says_so,
+    the_oldest_executions_are_watched_first,
     active_executions_are_counted_by_job,
 ];
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-async fn unresolved(bench: &Bench) -> Vec<UnresolvedFailure> {
-    bench.begin().await.jobs().unresolved_failures(WEEK, 100).await.unwrap()
+const RESTART_WITHIN: Duration = Duration::from_secs(300);
+
+async fn failed_jobs(bench: &Bench) -> Vec<FailedJob> {
+    bench.begin().await.jobs().failed_jobs(WEEK, RESTART_WITHIN, 2).await.unwrap()
 }
 
 async fn a_failure_is_unresolved_until_its_instance_completes_or_is_abandoned(bench: Bench) {
@@ -26,24 +30,22 @@ async fn a_failure_is_unresolved_until_its_instance_completes_or_is_abandoned(be
     let second = launch(&bench, &day("2"), one).await;
     end(&bench, &first, BatchStatus::Failed).await;
     end(&bench, &second, BatchStatus::Failed).await;
-    let found = unresolved(&bench).await;
-    assert_eq!(
-        found.iter().map(|failure| failure.execution).collect::<Vec<_>>(),
-        [second.execution, first.execution]
-    );
-    assert_eq!((found[1].job.as_str(), found[1].instance, found[1].failures), ("load", first.instance, 1));
+    let found = failed_jobs(&bench).await;
+    assert_eq!((found.len(), found[0].job.as_str()), (1, "load"));
+    assert_eq!((found[0].instances, found[0].execution), (2, second.execution));
 
-    // It fails again and is stopped: still one alert, about the last failure.
+    // It fails again and is stopped: still two instances.
     let again = launch(&bench, &day("1"), one).await;
     end(&bench, &again, BatchStatus::Failed).await;
     let stopped = launch(&bench, &day("1"), one).await;
     end(&bench, &stopped, BatchStatus::Stopped).await;
-    let found = unresolved(&bench).await;
-    assert_eq!((found.len(), found[0].execution, found[0].failures), (2, again.execution, 2));
-    assert!(!found[0].is_restarting);
+    let found = failed_jobs(&bench).await;
+    assert_eq!((found[0].instances, found[0].restarting, found[0].execution), (2, 0, again.execution));
 
     let completed = launch(&bench, &day("1"), one).await;
     end(&bench, &completed, BatchStatus::Completed).await;
+    let found = failed_jobs(&bench).await;
+    assert_eq!((found[0].instances, found[0].execution), (1, second.execution));
     run_sql(
         &bench,
         &format!(
@@ -52,7 +54,25 @@ async fn a_failure_is_unresolved_until_its_instance_completes_or_is_abandoned(be
         ),
     )
     .await;
-    assert_eq!(unresolved(&bench).await, []);
+    assert_eq!(failed_jobs(&bench).await, []);
+}
+
+async fn a_job_with_many_failures_hides_no_other_job(bench: Bench) {
+    let one = bench.process(1).await;
+    let (parameters, actor) = (day("1"), ann());
+    let mut other = request(&parameters, one, &actor);
+    other.job = "audit";
+    let audit = try_launch(&bench, &other).await.unwrap();
+    end(&bench, &audit, BatchStatus::Failed).await;
+    for number in 0..5 {
+        let launched = launch(&bench, &day(&number.to_string()), one).await;
+        end(&bench, &launched, BatchStatus::Failed).await;
+    }
+
+    let found = failed_jobs(&bench).await;
+
+    let counted: Vec<_> = found.iter().map(|failed| (failed.job.as_str(), failed.instances)).collect();
+    assert_eq!(counted, [("audit", 1), ("load", 5)]);
 }
 
 async fn a_failure_names_its_step_and_its_error(bench: Bench) {
@@ -67,10 +87,10 @@ async fn a_failure_names_its_step_and_its_error(bench: Bench) {
     end(&bench, &launched, BatchStatus::Failed).await;
     run_sql(&bench, "update batch_job_execution set exit_message = 'TM1022: exit code 3'").await;
 
-    let found = unresolved(&bench).await;
+    let found = failed_jobs(&bench).await;
     assert_eq!((found[0].step.as_deref(), found[0].message.as_str()), (Some("copy"), "TM1022: exit code 3"));
     bench.clock.advance(WEEK + Duration::from_secs(1));
-    assert_eq!(unresolved(&bench).await, []);
+    assert_eq!(failed_jobs(&bench).await, []);
 }
 
 async fn a_failure_that_is_restarted_says_so(bench: Bench) {
@@ -81,24 +101,45 @@ async fn a_failure_that_is_restarted_says_so(bench: Bench) {
     let mut ticker = request(&none, one, &actor);
     (ticker.job, ticker.on_crash) = ("ticker", OnCrash::Restart { limit: 1 });
     try_launch(&bench, &ticker).await.unwrap();
+    let restarting = async || {
+        let found = failed_jobs(&bench).await;
+        found.into_iter().map(|failed| (failed.job, failed.restarting)).collect::<Vec<_>>()
+    };
+    let expected = |load: u64, ticker: u64| [("load".to_owned(), load), ("ticker".to_owned(), ticker)];
 
     lose_all(&bench).await;
-    let restarting = |found: Vec<UnresolvedFailure>| {
-        found.into_iter().map(|failure| (failure.job, failure.is_restarting)).collect::<Vec<_>>()
-    };
-    assert_eq!(
-        restarting(unresolved(&bench).await),
-        [("ticker".to_owned(), true), ("load".to_owned(), false)],
-        "a restart is due"
-    );
+    assert_eq!(restarting().await, expected(0, 1), "a restart is due");
+    bench.advance(RESTART_WITHIN + Duration::from_secs(1));
+    assert_eq!(restarting().await, expected(0, 0), "nobody restarts it");
 
     let two = bench.process(2).await;
     launch(&bench, &day("1"), two).await;
-    assert_eq!(
-        restarting(unresolved(&bench).await),
-        [("ticker".to_owned(), true), ("load".to_owned(), true)],
-        "a restart runs"
-    );
+    assert_eq!(restarting().await, expected(1, 0), "a restart runs");
+    let second = launch(&bench, &day("2"), two).await;
+    let third = launch(&bench, &day("3"), two).await;
+    end(&bench, &second, BatchStatus::Failed).await;
+    end(&bench, &third, BatchStatus::Failed).await;
+    launch(&bench, &day("3"), two).await;
+    let found = failed_jobs(&bench).await;
+    let load = (found[0].instances, found[0].restarting, found[0].execution);
+    assert_eq!(load, (3, 2, second.execution), "two of three are restarted");
+
+    run_sql(&bench, "update batch_job_execution set status = 'UNKNOWN' where status = 'STARTED'").await;
+    assert_eq!(restarting().await, expected(0, 0), "nobody knows whether a restart runs");
+}
+
+async fn the_oldest_executions_are_watched_first(bench: Bench) {
+    let one = bench.process(1).await;
+    let ended = launch(&bench, &day("0"), one).await;
+    let oldest = launch(&bench, &day("1"), one).await;
+    let middle = launch(&bench, &day("2"), one).await;
+    launch(&bench, &day("3"), one).await;
+    end(&bench, &ended, BatchStatus::Completed).await;
+
+    let found = bench.begin().await.jobs().oldest_started(2).await.unwrap();
+
+    let ids: Vec<_> = found.iter().map(|execution| execution.id).collect();
+    assert_eq!(ids, [oldest.execution, middle.execution]);
 }
 
 async fn active_executions_are_counted_by_job(bench: Bench) {
