@@ -200,7 +200,8 @@ impl Replay {
         let Some(place) = Place::of(before) else { return };
         let ahead: Vec<Place> = self.queue.ahead_of(&place, at).copied().collect();
         let is_adaptive = policy == Policy::Adaptive;
-        let may_be_stopped = |id| ledger.ticket(id).is_some_and(|other| !other.with.is_empty());
+        let waits_for_several = |other: &Ticket| other.state == State::Waiting && !other.with.is_empty();
+        let may_be_stopped = |id| ledger.ticket(id).is_some_and(waits_for_several);
         let is_right = match turn {
             Turn::First => {
                 ahead.iter().all(|ahead| (is_adaptive || is_probe) && may_be_stopped(ahead.ticket))

@@ -103,11 +103,16 @@ impl Pools<'_> {
             };
             outcome.answers.extend(answer);
         }
-        let has_failed =
-            |index: usize| matches!(outcome.answers.get(index), Some(Answer::Refused { .. } | Answer::Gone));
+        // A wider pass claims the key again.
+        let has_failed = |index: usize| {
+            let answer = outcome.answers.get(index);
+            matches!(answer, Some(Answer::Refused { .. } | Answer::Gone | Answer::Wider(_)))
+        };
+        let is_rival = |index: usize| outcome.answers.get(index) == Some(&Answer::KeyReused);
         let (failed, settled): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(index, _)| has_failed(*index));
         let is_settled = |key: &RequestKey| {
-            settled.iter().any(|(_, other)| (&other.caller, &other.key) == (&key.caller, &key.key))
+            let is_same = |other: &RequestKey| (&other.caller, &other.key) == (&key.caller, &key.key);
+            settled.iter().any(|(index, other)| !is_rival(*index) && is_same(other))
         };
         let unsettled: Vec<_> = failed.into_iter().filter(|(_, key)| !is_settled(key)).collect();
         self.idempotency().free_all(&unsettled, now).await?;

@@ -33,6 +33,7 @@ crate::on_both![
     the_same_call_again_is_answered_the_same,
     a_call_that_comes_again_late_gives_back_nothing_that_came_after,
     a_key_belongs_to_one_request_for_a_day,
+    a_key_is_free_again_if_nothing_was_done,
     rivals_with_one_key_have_one_effect_in_one_pass_and_in_two,
     who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long,
     a_changed_limit_lets_the_queue_go_on,
@@ -328,6 +329,38 @@ async fn a_key_belongs_to_one_request_for_a_day(bench: Bench) {
     bench.clock.advance(KEEP_ANSWERS + Duration::from_secs(1));
     let late = Acquire { call: keyed("k", b"b"), ..acquire("d", 1) };
     assert_ne!(ask(&bench, &mut cache, late).await, Answer::KeyReused);
+}
+
+async fn a_key_is_free_again_if_nothing_was_done(bench: Bench) {
+    let settings = create(&bench, 10).await;
+    let erp: PoolName = "ERP".parse().unwrap();
+    let mut tx = bench.begin().await;
+    let other = Settings { name: erp.clone(), external_id: None, ..settings };
+    assert_eq!(tx.pools().create(&other, &ann()).await.unwrap(), Defined::Done);
+    tx.commit().await.unwrap();
+    let mut cache = PoolCache::default();
+
+    // The first of two rivals is refused.
+    let rivals = [("a", 11), ("b", 1)].map(|(run, units)| {
+        Command::Acquire(Box::new(Acquire { call: keyed("k", run.as_bytes()), ..acquire(run, units) }))
+    });
+    let answers = pass(&bench, &mut cache, &rivals).await;
+    assert!(matches!(answers[..], [Answer::Refused { .. }, Answer::KeyReused]), "{answers:?}");
+    let third = Acquire { call: keyed("k", b"c"), ..acquire("c", 1) };
+    assert_eq!(units(&ask(&bench, &mut cache, third).await), Some(1));
+
+    // A request needs a wider pass.
+    let mut both = acquire("both", 10);
+    both.parts.push(Part { pool: erp.clone(), ticket: ticket_id(), ..both.parts[0].clone() });
+    let (pools, commands) = (BTreeSet::from([adw(), erp]), [Command::Acquire(Box::new(both))]);
+    let request =
+        PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
+    let outcome = bench.store.pool_pass(&mut cache, &request).await.unwrap();
+    assert!(matches!(outcome.answers[..], [Answer::Waits(_)]), "{outcome:?}");
+    let given = Release { call: keyed("k2", b"both"), ..release("both") };
+    assert!(matches!(give_back(&bench, &mut cache, given).await, Answer::Wider(_)));
+    let other = Acquire { call: keyed("k2", b"c"), ..acquire("c", 1) };
+    assert_eq!(units(&ask(&bench, &mut cache, other).await), Some(1), "the units that it has");
 }
 
 async fn rivals_with_one_key_have_one_effect_in_one_pass_and_in_two(bench: Bench) {

@@ -29,6 +29,11 @@ pub(super) struct Holds {
 
 type Queues = BTreeMap<PoolName, Vec<Claimant>>;
 
+type Offers = BTreeMap<PoolName, Vec<Grant>>;
+
+/// After so many rounds, requests that some pool offers nothing are no longer tried in this pass.
+const ROUNDS: u32 = 8;
+
 impl Pass<'_> {
     pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
         for pool in self.ledgers.keys().cloned().collect::<Vec<_>>() {
@@ -36,14 +41,7 @@ impl Pass<'_> {
         }
         self.turn_away()?;
         let (queues, mut holds) = (self.claimants(), self.holds());
-        let offers = loop {
-            let offers = self.offers(&queues, &holds);
-            let partly = self.partly_offered(&offers);
-            if partly.is_empty() {
-                break offers;
-            }
-            holds.held.extend(partly);
-        };
+        let (offers, _rounds) = self.agreed_offers(&queues, &mut holds);
         for (pool, grants) in &offers {
             self.widen(pool, &queues, grants, &holds);
         }
@@ -53,6 +51,23 @@ impl Pass<'_> {
             }
         }
         self.raise()
+    }
+
+    /// The offers when no request is offered units in only some of its pools, and after how many rounds.
+    pub(super) fn agreed_offers(&self, queues: &Queues, holds: &mut Holds) -> (Offers, u32) {
+        let mut rounds = 1;
+        loop {
+            let offers = self.offers(queues, holds);
+            let partly = self.partly_offered(&offers);
+            if partly.is_empty() {
+                return (offers, rounds);
+            }
+            if rounds >= ROUNDS {
+                holds.held.extend(self.left_out(&offers));
+            }
+            holds.held.extend(partly);
+            rounds += 1;
+        }
     }
 
     pub(super) fn claimants(&self) -> Queues {
@@ -108,16 +123,26 @@ impl Pass<'_> {
         let room = ledger.grant_limit_at(now).saturating_sub(usage);
         let is_adaptive = settings.policy == Policy::Adaptive;
         let lets_start = settings.paused.is_none() && !ledger.breaker().stops_all();
+        // The request that others wait for, as the first or as the probe: not if another of its pools stops it.
+        let is_next = |claimant: &&Claimant| {
+            !granted.contains_key(&claimant.ticket) && !holds.stopped.contains(&claimant.ticket)
+        };
+        let others_wait = room > 0 && (is_adaptive || ledger.breaker().is_open());
+        let admitted = self.admitted(pool, queues, holds);
+        let next = admitted.iter().find(is_next).map(|claimant| claimant.ticket).filter(|_| others_wait);
         let matters = |claimant: &&Claimant| {
             let needs = claimant.needs(settings.policy.least(claimant.asked, claimant.least));
-            let is_in_the_way = is_adaptive && is_protected(claimant, now);
+            let is_in_the_way = next == Some(claimant.ticket) || (is_adaptive && is_protected(claimant, now));
             let may_start = lets_start && !holds.stopped.contains(&claimant.ticket);
             let is_too_large = needs > settings.greatest_limit();
             holds.unreachable.contains(&claimant.ticket)
                 && (is_too_large || (may_start && (needs <= room || is_in_the_way)))
         };
         let left = queue.iter().filter(|claimant| !granted.contains_key(&claimant.ticket));
-        let looked_at = left.take(if is_adaptive { LOOK_AHEAD + 1 } else { 1 });
+        let most = if is_adaptive { LOOK_AHEAD + 1 } else { 1 };
+        let is_looked_at =
+            |(place, claimant): &(usize, &Claimant)| *place < most || next == Some(claimant.ticket);
+        let looked_at = left.enumerate().filter(is_looked_at).map(|(_, claimant)| claimant);
         for ticket in looked_at.filter(matters).filter_map(|claimant| ledger.ticket(claimant.ticket)) {
             self.outcome.wider.extend(ticket.with.iter().chain([pool]).cloned());
         }
@@ -185,7 +210,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) fn offers(&self, queues: &Queues, holds: &Holds) -> BTreeMap<PoolName, Vec<Grant>> {
+    pub(super) fn offers(&self, queues: &Queues, holds: &Holds) -> Offers {
         let offer = |(pool, ledger): (&PoolName, &Ledger)| {
             let (policy, mut queue) = (ledger.settings().policy, self.admitted(pool, queues, holds));
             // Where requests may overtake others, nothing is reserved for one that another pool stops.
@@ -201,7 +226,7 @@ impl Pass<'_> {
     }
 
     /// Requests that were offered units in one of their pools and not in another.
-    pub(super) fn partly_offered(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
+    pub(super) fn partly_offered(&self, offers: &Offers) -> BTreeSet<TicketId> {
         let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
         let is_partly_offered = |pool: &PoolName, id: &TicketId| {
             let Some(ticket) = self.ticket(pool, *id) else { return false };
@@ -214,6 +239,19 @@ impl Pass<'_> {
             .filter(|(pool, id)| is_partly_offered(pool, id))
             .map(|(_, id)| id)
             .collect()
+    }
+
+    /// Requests for several pools that were not offered units in all of them.
+    fn left_out(&self, offers: &Offers) -> BTreeSet<TicketId> {
+        let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
+        let is_left_out = |ticket: &&Ticket| {
+            let is_missing = |(_, sibling): &(PoolName, TicketId)| !offered.contains(sibling);
+            ticket.state == State::Waiting
+                && !ticket.with.is_empty()
+                && (!offered.contains(&ticket.id) || self.siblings(ticket).iter().any(is_missing))
+        };
+        let tickets = self.ledgers.values().flat_map(Ledger::tickets);
+        tickets.filter(is_left_out).map(|ticket| ticket.id).collect()
     }
 
     fn grant(&mut self, pool: &PoolName, grant: Grant) -> Result<(), Contradiction> {

@@ -163,7 +163,8 @@ impl Seats {
     fn give(&mut self, record: &Record, ticket: TicketId, parallel: NonZeroU32, turn: Turn) {
         let is_probe = self.breaker.phase == Phase::Probing { ticket: Some(ticket) };
         let may_pass = is_probe || self.settings.policy == Policy::Adaptive;
-        let is_passed = |id: &TicketId| may_pass && self.seats[id].needs_several && *id != ticket;
+        let may_be_stopped = |seat: &Seat| seat.needs_several && seat.granted.is_none();
+        let is_passed = |id: &TicketId| may_pass && may_be_stopped(&self.seats[id]) && *id != ticket;
         assert!(turn != Turn::First || self.first_but(record.at, is_passed) == Some(ticket), "overtaken");
         assert!(self.settings.paused.is_none(), "granted in a pause");
         let seat = self.seats.get_mut(&ticket).unwrap();

@@ -232,6 +232,26 @@ fn the_first_that_no_other_pool_stops_is_the_probe() {
 }
 
 #[test]
+fn a_pass_over_one_pool_asks_whether_another_stops_the_probe() {
+    let mut bench = Bench::of(&[("ADW", 20), ("ERP", 20)]);
+    bench.ask("long", 10);
+    bench.ask("a", 2);
+    bench.refuse("a");
+    bench.pause("ERP", true);
+    bench.ask_whole("both", &[("ADW", 16), ("ERP", 16)]);
+    bench.later(1);
+    bench.ask("late", 8);
+
+    bench.later(30);
+    bench.narrow("ADW", Command::Look { pool: pool("ADW") });
+
+    assert_eq!(bench.phase(), Phase::Probing { ticket: None });
+    assert_eq!(bench.last.wider, BTreeSet::from([pool("ADW"), pool("ERP")]));
+    bench.look("ADW");
+    assert_eq!((bench.has("both"), bench.has("late")), (None, Some(2)));
+}
+
+#[test]
 fn a_refusal_is_judged_by_the_phase_of_its_instant() {
     let mut bench = refused();
     bench.later(27);

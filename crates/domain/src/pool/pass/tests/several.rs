@@ -18,8 +18,15 @@ impl Bench {
         self.acquire(wish)
     }
 
+    /// Asks for all or nothing.
+    pub(super) fn ask_whole(&mut self, dag: &str, parts: &[(&str, u32)]) -> Answer {
+        let mut wish = self.wish(dag, parts);
+        wish.parts.iter_mut().for_each(|part| part.least = part.parallel);
+        self.acquire(wish)
+    }
+
     /// A pass over one pool only.
-    fn narrow(&mut self, of: &str, command: Command) -> Answer {
+    pub(super) fn narrow(&mut self, of: &str, command: Command) -> Answer {
         let name = pool(of);
         let mut ledgers = BTreeMap::from([(name.clone(), self.ledgers[&name].clone())]);
         self.last = pass(&mut ledgers, self.now, Pace::default(), &[command]).unwrap();
@@ -28,7 +35,7 @@ impl Bench {
         self.last.answers.pop().unwrap()
     }
 
-    fn pause(&mut self, of: &str, is_paused: bool) {
+    pub(super) fn pause(&mut self, of: &str, is_paused: bool) {
         let pause = Pause { by: "ann".into(), reason: "patch".into(), at: self.now };
         self.configure(of, |settings| settings.paused = is_paused.then_some(pause));
     }
@@ -269,6 +276,18 @@ fn a_pass_over_one_pool_asks_for_the_others_if_a_request_might_start_early() {
     assert_eq!(bench.states("wide"), [Some(State::Waiting), None]);
 }
 
+fn pass_over(ledgers: &mut BTreeMap<PoolName, Ledger>, now: Timestamp) -> Pass<'_> {
+    Pass {
+        ledgers,
+        now,
+        pace: Pace::default(),
+        present: BTreeMap::new(),
+        levels: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        outcome: Outcome::default(),
+    }
+}
+
 #[test]
 fn who_has_no_room_in_another_pool_is_held_before_the_policies_decide() {
     let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 100), ("ERP", 4)]);
@@ -276,22 +295,54 @@ fn who_has_no_room_in_another_pool_is_held_before_the_policies_decide() {
     for number in 0..40 {
         bench.ask_all(&format!("both-{number}"), &[("ADW", 2), ("ERP", 2)]);
     }
-    let (mut ledgers, now) = (bench.ledgers.clone(), bench.now);
-    let pass = Pass {
-        ledgers: &mut ledgers,
-        now,
-        pace: Pace::default(),
-        present: BTreeMap::new(),
-        levels: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        outcome: Outcome::default(),
-    };
+    let mut ledgers = bench.ledgers.clone();
+    let pass = pass_over(&mut ledgers, bench.now);
 
     let holds = pass.holds();
 
     assert_eq!(holds.held.len(), 40, "in ADW; in ERP nothing is offered");
     let offers = pass.offers(&pass.claimants(), &holds);
     assert_eq!(pass.partly_offered(&offers), BTreeSet::new(), "one round is enough");
+}
+
+#[test]
+fn requests_that_another_pool_keeps_back_take_few_rounds() {
+    let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 20), ("ERP", 4)]);
+    bench.ask("long", 10);
+    bench.ask_whole("wide", &[("ADW", 18)]);
+    bench.later(24 * 3_600);
+    for number in 0..40 {
+        bench.ask_all(&format!("both-{number}"), &[("ADW", 2), ("ERP", 2)]);
+    }
+    let mut ledgers = bench.ledgers.clone();
+    let pass = pass_over(&mut ledgers, bench.now);
+    let mut holds = pass.holds();
+    assert!(holds.held.is_empty(), "there is room in both: only the order of ADW keeps them back");
+
+    let (offers, rounds) = pass.agreed_offers(&pass.claimants(), &mut holds);
+
+    assert!(offers.values().all(Vec::is_empty), "ADW drains for `wide`: {offers:?}");
+    assert!(rounds <= 10, "{rounds}");
+    assert_eq!(admitted(&bench.ask_all("other", &[("ERP", 2)])), [2], "nobody else waits for them");
+}
+
+#[test]
+fn a_pass_over_one_pool_asks_whether_another_stops_the_request_that_others_wait_for() {
+    let mut bench = Bench::with(Policy::Adaptive, &[("ADW", 20), ("ERP", 20)]);
+    bench.ask("long", 10);
+    bench.pause("ERP", true);
+    bench.ask_whole("both", &[("ADW", 16), ("ERP", 16)]);
+    // It would end after `long`, so it would delay `both`.
+    bench.later(60);
+    let mut wish = bench.wish("small", &[("ADW", 8)]);
+    wish.parts[0].least = wish.parts[0].parallel;
+
+    waits(&bench.narrow("ADW", Command::Acquire(Box::new(wish))));
+
+    assert_eq!(bench.last.wider, BTreeSet::from([pool("ADW"), pool("ERP")]));
+    bench.look("ADW");
+    assert_eq!(bench.has("small"), Some(8));
+    assert_eq!(bench.states("both"), [Some(State::Waiting); 2]);
 }
 
 #[test]

@@ -151,6 +151,28 @@ fn an_overtake_of_a_holder_that_waits_for_more_is_found() {
 }
 
 #[test]
+fn a_grant_past_a_holder_that_waits_for_more_is_found_even_if_its_request_was_for_several_pools() {
+    let mut log = log_of(
+        Policy::Adaptive,
+        &[
+            vec![acquire_at_least(1, "a", 8, Some(8)), acquire_at_least(2, "b", 12, Some(12))],
+            vec![acquire_at_least(3, "a", 24, Some(24))],
+            vec![acquire_at_least(4, "c", 4, Some(4))],
+        ],
+    );
+    let place = places(&log, |event| matches!(event, Event::Enqueued { ticket } if ticket.id == id(1)))[0];
+    let Event::Enqueued { ticket } = &mut log[place].event else { panic!() };
+    ticket.with = vec!["ERP".parse().unwrap()];
+    assert_eq!(faults(Policy::Adaptive, &log), []);
+    let at = log.last().unwrap().at;
+
+    forge(&mut log, at, grant(4, 4, Turn::First));
+
+    let expected = Fault::WrongTurn { ticket: id(4), turn: Turn::First, ahead: 1, policy: Policy::Adaptive };
+    assert_eq!(faults(Policy::Adaptive, &log), [expected]);
+}
+
+#[test]
 fn more_units_out_of_turn_are_found() {
     let mut log = log_of(
         Policy::Adaptive,
