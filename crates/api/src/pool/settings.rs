@@ -134,9 +134,11 @@ pub fn put<T>(field: &mut T, value: Option<T>) {
 
 /// What a limit means while at least as many units are in use.
 pub fn without_grants(usage: u64, limit: u64) -> Option<String> {
-    let text =
-        || format!("{usage} in use; nothing is killed; no grants until fewer than {limit} units are in use");
-    (usage >= limit).then(text)
+    let until = || match limit {
+        0 => "while the limit is 0".to_owned(),
+        _ => format!("until fewer than {limit} units are in use"),
+    };
+    (usage >= limit).then(|| format!("{usage} in use; nothing is killed; no grants {}", until()))
 }
 
 fn window(capacity: &PoolCapacity) -> Result<Capacity, BadSettings> {

@@ -107,7 +107,8 @@ pub fn of_breaker(breaker: &Breaker) -> String {
         (Phase::Closed, Some(by)) => format!("breaker closed by {by}: {reason}"),
         (Phase::Closed, None) => "breaker closed; the whole limit applies again".to_owned(),
         (Phase::Open { until: Some(_) }, _) => {
-            format!("breaker open for {}: the database refused connections ({reason})", show(breaker.pause))
+            let pause = show(breaker.pause);
+            format!("breaker opened with a pause of {pause}: the database refused connections ({reason})")
         }
         (Phase::Open { until: None }, by) => {
             format!("breaker opened by {}: {reason}", by.as_deref().unwrap_or("?"))

@@ -50,17 +50,18 @@ impl Advice {
         }
     }
 
-    /// How many nights it rests on, and how to keep more.
+    /// How many nights it rests on, and how to keep more if it would use them.
     pub fn basis(&self) -> String {
         let nights = plural(self.nights, "night", "nights");
-        match self.nights < NIGHTS_LEAST {
-            true => format!(
+        match self.nights {
+            ..NIGHTS_LEAST => format!(
                 "the log has {nights}, and advice needs {NIGHTS_LEAST}: let `serve` run with `pools.history` of 4d \
                  or more, and try again later"
             ),
-            false => format!(
+            NIGHTS_LEAST..NIGHTS_MOST => format!(
                 "based on {nights}; with a longer `pools.history`, advice uses up to {NIGHTS_MOST} nights"
             ),
+            _ => format!("based on {nights}"),
         }
     }
 }
@@ -87,6 +88,8 @@ struct Candidate {
     kind: Kind,
     text: String,
     dags: BTreeSet<String>,
+    /// By how many units the pool becomes smaller.
+    saved: u32,
     change: Box<dyn Fn(&mut Workload)>,
 }
 
@@ -97,13 +100,15 @@ pub fn advise(past: &Past, mut progress: impl FnMut(usize, usize)) -> Result<Adv
     let candidates =
         if nights.len() < NIGHTS_LEAST { Vec::new() } else { candidates(&past.present, &nights) };
     let (count, mut best) = (candidates.len(), BTreeMap::<Kind, (f64, Proposal)>::new());
-    for (number, Candidate { kind, text, dags, change }) in (1..).zip(candidates) {
+    for (number, Candidate { kind, text, dags, saved, change }) in (1..).zip(candidates) {
         progress(number, count);
         let then = mean(&nights, change)?;
         let (misses, wait) = (now.sla_misses - then.sla_misses, now.wait_p95 - then.wait_p95);
-        // A smaller pool is a gain by itself, if nobody notices.
+        // A smaller pool is a gain by itself, if nobody notices. The saved units decide only among these.
         let gain = match kind {
-            Kind::Smaller if misses >= 0.0 && wait > -GAIN_LEAST => GAIN_LEAST,
+            Kind::Smaller if misses >= 0.0 && wait > -GAIN_LEAST => {
+                GAIN_LEAST + f64::from(saved) / f64::from(u32::MAX)
+            }
             Kind::Smaller => 0.0,
             Kind::Larger | Kind::Threshold | Kind::Shift => misses * MISS + wait,
         };
@@ -145,7 +150,9 @@ fn mean(nights: &[Workload], change: impl Fn(&mut Workload)) -> Result<Score, Co
 
 fn candidates(present: &Settings, nights: &[Workload]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    let mut add = |kind, text, dags, change| candidates.push(Candidate { kind, text, dags, change });
+    let mut add = |kind, text, dags, saved, change| {
+        candidates.push(Candidate { kind, text, dags, saved, change });
+    };
     for window in capacities(present, nights) {
         let (from, at) = match window.and_then(|place| present.capacity.get(place)) {
             Some(capacity) => (capacity.max_units, format!(" at {}", capacity.window)),
@@ -167,14 +174,15 @@ fn candidates(present: &Settings, nights: &[Workload]) -> Vec<Candidate> {
                     }
                 });
             };
-            add(kind, text, BTreeSet::new(), Box::new(change) as Box<dyn Fn(&mut Workload)>);
+            let change: Box<dyn Fn(&mut Workload)> = Box::new(change);
+            add(kind, text, BTreeSet::new(), from.saturating_sub(to), change);
         }
     }
     let from = present.threshold_percent;
     for to in [80, 90, 95, 98, 100].into_iter().filter(|to| *to != from) {
         let text = format!("change the threshold from {from} % to {to} %");
         let change = move |night: &mut Workload| night.change(|settings| settings.threshold_percent = to);
-        add(Kind::Threshold, text, BTreeSet::new(), Box::new(change));
+        add(Kind::Threshold, text, BTreeSet::new(), 0, Box::new(change));
     }
     for (mark, dags) in fullest_marks(present, nights) {
         for minutes in [5, 10, 15] {
@@ -189,7 +197,7 @@ fn candidates(present: &Settings, nights: &[Workload]) -> Vec<Candidate> {
                 }
                 night.batches.sort_by_key(|batch| batch.arrives_at);
             };
-            add(Kind::Shift, text, dags.clone(), Box::new(change));
+            add(Kind::Shift, text, dags.clone(), 0, Box::new(change));
         }
     }
     candidates

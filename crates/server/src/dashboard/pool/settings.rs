@@ -221,6 +221,11 @@ mod tests {
             sentences,
             "Capacity 40 → 20 units. Limit 40 → 20: 32 in use; nothing is killed; no grants until fewer than 20 units are in use."
         );
+        let closed = self::sentences(&pool(40, 0, 0), |after| after.max_units = 0);
+        assert!(
+            closed.ends_with("Limit 40 → 0: 0 in use; nothing is killed; no grants while the limit is 0."),
+            "{closed}"
+        );
     }
 
     #[test]

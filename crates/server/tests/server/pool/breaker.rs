@@ -76,7 +76,8 @@ async fn a_refusal_opens_it_one_request_tests_the_database_and_the_limit_rises()
     assert_eq!(log["items"].as_array().unwrap().len(), 1, "{log}");
     assert_eq!(log["items"][0]["actor"], "tidemill", "{log}");
     let events = app.ask(Method::GET, "/api/v1/pools/ADW/events", &[], "").await.text;
-    assert!(events.contains("breaker open for 30s: the database refused connections"), "{events}");
+    let opened = "breaker opened with a pause of 30s: the database refused connections";
+    assert!(events.contains(opened), "{events}");
 }
 
 #[tokio::test]

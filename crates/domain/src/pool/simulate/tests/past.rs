@@ -3,7 +3,7 @@
 use super::*;
 use crate::pool::decide::{Size, Turn};
 use crate::pool::settings::Capacity;
-use crate::pool::simulate::advice::{NIGHTS_LEAST, advise};
+use crate::pool::simulate::advice::{Advice, NIGHTS_LEAST, NIGHTS_MOST, advise};
 use crate::pool::simulate::past::{Log, OtherSettings, Past};
 use crate::pool::tests::{record, ticket};
 use crate::pool::{End, Event, Record};
@@ -152,6 +152,24 @@ fn the_capacity_of_the_window_in_which_batches_arrive_is_advised() {
     let texts: Vec<&str> = advice.proposals.iter().map(|proposal| proposal.text.as_str()).collect();
     assert!(texts.contains(&"raise the capacity at 00:00-06:00 from 19 to 20 units"), "{texts:?}");
     assert!(advice.basis().starts_with("based on 4 nights; "), "{}", advice.basis());
+    let full = Advice { nights: NIGHTS_MOST, ..advice };
+    assert_eq!(full.basis(), "based on 30 nights", "a longer log adds nothing");
+}
+
+#[test]
+fn of_the_capacities_that_are_too_large_the_one_that_saves_most_is_advised() {
+    let mut past = piled_up(4);
+    past.present.max_units = 1_000;
+    past.present.capacity = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 2_000 }];
+    // One DAG starts in the window and the other at noon.
+    for batch in past.workload.batches.iter_mut().filter(|batch| batch.holder.dag_id() == "b") {
+        batch.arrives_at = batch.arrives_at.plus(Duration::from_secs(11 * 3_600));
+    }
+
+    let advice = advise(&past, |_, _| {}).unwrap();
+
+    let texts: Vec<&str> = advice.proposals.iter().map(|proposal| proposal.text.as_str()).collect();
+    assert_eq!(texts, ["lower the capacity at 22:00-06:00 from 2000 to 1600 units: more is not needed"]);
 }
 
 #[test]
