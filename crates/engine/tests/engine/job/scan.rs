@@ -165,6 +165,9 @@ async fn what_was_settled_before_a_scan_fails_is_kept_and_the_restart_goes_on_be
 }
 
 async fn a_scan_whose_transaction_is_lost_leaves_nothing_and_counts_nothing(scratch: Scratch) {
+    if scratch.url().starts_with("sqlite") {
+        return; // No server can end a transaction of SQLite.
+    }
     let stand = Stand::on(scratch).await;
     let store = stand.bench.store();
     target(store).await;
