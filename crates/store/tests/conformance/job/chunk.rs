@@ -5,6 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::job::{Counters, ExecutionContext};
 use tidemill_domain::lease::Fence;
+use tidemill_store::Tx;
 use tidemill_store::job::{ChunkPlace, ChunkSave, ChunkSaved, ExecutionChanged, StoredContext};
 use tidemill_testkit::CommitProxy;
 
@@ -248,6 +249,13 @@ async fn a_chunk_costs_one_statement(bench: Bench) {
     store.close().await;
 }
 
+/// How often the rows of steps were searched in this connection, as far as PostgreSQL has not yet published it.
+async fn searched(tx: &mut Tx) -> i64 {
+    let counted = "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_xact_user_tables
+                   where relname in ('batch_step_execution', 'batch_step_execution_context')";
+    sqlx::query_scalar(counted).fetch_one(tx.postgres().unwrap()).await.unwrap()
+}
+
 /// A cursor keeps all old versions of the rows alive, so a search by the index would take longer with each chunk.
 async fn the_next_chunk_finds_its_rows_without_the_index(bench: Bench) {
     if bench.scratch.url().starts_with("sqlite") {
@@ -265,12 +273,10 @@ async fn the_next_chunk_finds_its_rows_without_the_index(bench: Bench) {
         let text = format!(r#"{{"version":1,"values":{{"a":{number}}}}}"#);
         let (execution, context) = (launched.execution, Some(text.as_str()));
         let chunk = ChunkSave { step, execution, lease, fence, counters, context };
+        let before = searched(&mut tx).await;
         let saved = tx.jobs().save_chunk(&chunk, &mut place).await.unwrap();
         assert_eq!(saved, ChunkSaved::Saved { version: number, stop_requested: false });
-        let counted = "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_xact_user_tables
-                       where relname in ('batch_step_execution', 'batch_step_execution_context')";
-        let connection = tx.postgres().unwrap();
-        searches.push(sqlx::query_scalar::<_, i64>(counted).fetch_one(connection).await.unwrap());
+        searches.push(searched(&mut tx).await - before);
         tx.commit().await.unwrap();
     }
 
