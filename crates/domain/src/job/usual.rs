@@ -15,7 +15,7 @@ pub const EXCESS_MIN: Duration = Duration::from_secs(60);
 /// use std::time::Duration;
 /// use tidemill_domain::job::usual::times_usual;
 ///
-/// let minutes = |count| Duration::from_secs(60 * count);
+/// let minutes = |count: u64| Duration::from_secs(60 * count);
 /// assert_eq!(times_usual(minutes(30), [8, 9, 9, 9, 10].map(minutes)), Some(3.0));
 /// assert_eq!(times_usual(minutes(30), [8, 9].map(minutes)), None);
 /// ```
