@@ -83,6 +83,10 @@ impl Publisher for FileSink {
     }
 }
 
+/// How often, a millisecond apart, a part of a line must look the same before it counts as left: on a busy machine a writer
+/// pauses in the middle of its call.
+const UNCHANGED_MAX: u32 = 50;
+
 /// Returns how many bytes of the lines are durable.
 fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usize> {
     if batch.lines().is_empty() {
@@ -109,13 +113,15 @@ fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usi
 
 /// Whether the file is empty or ends with a complete line.
 fn is_fresh(file: &File, mut len: u64) -> io::Result<bool> {
+    let mut unchanged = 0;
     while len > 0 && byte_at(file, len - 1)? != Some(b'\n') {
+        if unchanged == UNCHANGED_MAX {
+            return Ok(false);
+        }
         // The length grows while another writer is in the middle of its call, but not after a part that was left.
         std::thread::sleep(Duration::from_millis(1));
         let before = std::mem::replace(&mut len, file.metadata()?.len());
-        if len == before {
-            return Ok(false);
-        }
+        unchanged = if len == before { unchanged + 1 } else { 0 };
     }
     Ok(true)
 }

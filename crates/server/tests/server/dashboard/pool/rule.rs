@@ -30,7 +30,10 @@ async fn no_sentence_contains_a_raw_time() {
 
     for path in ["/", "/pools/ADW", "/pools/ADW?tab=queue", "/pools/ADW?tab=history"] {
         let page = words(&get(&app, path).await);
-        assert!(page.contains("reaker open for 30s: the database refused connections (ORA-00018)"), "{page}");
+        assert!(
+            page.contains("reaker opened with a pause of 30s: the database refused connections (ORA-00018)"),
+            "{page}"
+        );
         assert!(!page.contains("000Z"), "{path}: {page}");
     }
     let head = panel_of(&app, "/pools/ADW", "now").await;
