@@ -65,8 +65,11 @@ mod tests {
 
         child.kill().unwrap();
         // It becomes a zombie, and after the wait its pid is free.
-        while look_up(killed.pid) == found {
-            std::thread::yield_now();
+        for _ in 0..2_000 {
+            if look_up(killed.pid) != found {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
         assert!(killed.has_ended(&own.place, look_up(killed.pid)));
         child.wait().unwrap();

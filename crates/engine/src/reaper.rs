@@ -1,6 +1,7 @@
-//! Cleans up after dead processes: declares those dead that are silent or that this machine no longer has, frees expired leases, fails their executions, and
-//! deletes old rows. After the database's clock was set back, it shortens leases and waits that reach too far. All
-//! processes do it; the statements are guarded, so it does not matter which is first.
+//! Cleans up after dead processes: declares those dead that are silent or that this machine no longer has, frees
+//! expired leases, fails their executions, and deletes old rows. After the database's clock was set back, it shortens
+//! leases and waits that reach too far. All processes do it; the statements are guarded, so it does not matter which
+//! is first.
 
 use crate::job::recovery;
 use crate::{EngineError, Process, Service, incarnation, metrics, transact};

@@ -169,10 +169,11 @@ statements! {
         "update tidemill_process set incarnation = $2 where id = $1"
     }
 
+    /// The oldest 1,000; the next round has the others.
     fn process_neighbours(prefix: &str) -> Vec<(DbId, String)> {
         "select id, incarnation from tidemill_process
          where state = 'live' and substr(incarnation, 1, length($1)) = $1
-         order by id"
+         order by id limit 1000"
     }
 
     fn process_by_id(id: ProcessId) -> Option<ProcessRecord> {

@@ -1,6 +1,7 @@
 //! A job that fails: the server notifies by mail and webhook, and counts.
 
 use crate::Stage;
+use crate::job_reload::until;
 use crate::serve::Served;
 use serde_json::Value;
 use std::fs;
@@ -16,17 +17,6 @@ use tidemill_testkit::{Guarded, skip};
 const SMTP_PYTHON: &str = "TIDEMILL_TEST_SMTP_PYTHON";
 
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/job_alert");
-
-#[track_caller]
-fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    for _ in 0..3_600 {
-        if let Some(found) = look() {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("in vain: {what}");
-}
 
 /// A stage with a job that fails until the file `ok` is there.
 fn stage() -> Stage {

@@ -37,7 +37,7 @@ fn mixed() -> Stage {
 const MISTAKE: &str = "jobs/bad.yaml:4:5: unknown key \"comand\" in a step";
 
 #[track_caller]
-fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     for _ in 0..3_600 {
         if let Some(found) = look() {
             return found;
