@@ -96,6 +96,16 @@ pub(crate) const SMTP: Pins = Pins {
     size: "about 10 MB",
 };
 
+/// What the tests write and read files with that our readers and writers share.
+pub(crate) const FORMATS: Pins = Pins {
+    folder: "formats",
+    packages: &["openpyxl==", "zstandard=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-formats.txt"),
+    text: include_str!("../python/requirements-formats.txt"),
+    version: "sys.version_info >= (3, 11)",
+    size: "about 20 MB",
+};
+
 impl Pins {
     /// Whether this machine has a Python that can make the virtual environment.
     pub(crate) fn can_be_installed(&self) -> bool {
@@ -183,6 +193,7 @@ mod tests {
             (AIRFLOW, 100, "apache-airflow 2"),
             (OPENAPI, 30, "openapi-python-client 0"),
             (SMTP, 2, "aiosmtpd 1"),
+            (FORMATS, 2, "openpyxl 3"),
         ] {
             let lines: Vec<&str> = pins.text.lines().filter(|line| !line.starts_with('#')).collect();
 

@@ -3,7 +3,7 @@
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
-use crate::python::{AIRFLOW, OPENAPI, SMTP};
+use crate::python::{AIRFLOW, FORMATS, OPENAPI, SMTP};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
@@ -39,6 +39,9 @@ const OPENAPI_PYTHON: &str = "TIDEMILL_TEST_OPENAPI_PYTHON";
 /// Where tests find a Python that has aiosmtpd.
 const SMTP_PYTHON: &str = "TIDEMILL_TEST_SMTP_PYTHON";
 
+/// Where tests find a Python that has openpyxl and zstandard.
+const FORMATS_PYTHON: &str = "TIDEMILL_TEST_FORMATS_PYTHON";
+
 /// Where tests find a cargo-deny.
 const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
 
@@ -53,6 +56,7 @@ pub(crate) struct Services {
     boto3: Service<()>,
     openapi: Service<()>,
     smtp: Service<()>,
+    formats: Service<()>,
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
@@ -78,7 +82,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 13] = [
+const COMPONENTS: [Component; 14] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -113,6 +117,11 @@ const COMPONENTS: [Component; 13] = [
         is_there: || given_url(SMTP_PYTHON).is_some() || SMTP.can_be_installed(),
     },
     Component {
+        name: "formats",
+        packages: "python3-venv",
+        is_there: || given_url(FORMATS_PYTHON).is_some() || FORMATS.can_be_installed(),
+    },
+    Component {
         name: "kafka",
         packages: "openjdk-17-jdk-headless maven python3-venv",
         is_there: kafka::can_be_installed,
@@ -142,6 +151,7 @@ impl Services {
         let boto3 = Service::kept("boto3", BOTO3_PYTHON, || AIRFLOW.python(cancel))?;
         let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
         let smtp = Service::kept("smtp", SMTP_PYTHON, || SMTP.python(cancel))?;
+        let formats = Service::kept("formats", FORMATS_PYTHON, || FORMATS.python(cancel))?;
         let kafka_home = Service::kept("kafka", HOME, || kafka::home(cancel))?;
         let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
@@ -160,6 +170,7 @@ impl Services {
             boto3,
             openapi,
             smtp,
+            formats,
             kafka,
             kafka_home,
             kafka_python,
@@ -177,6 +188,7 @@ impl Services {
         self.boto3.tell(command);
         self.openapi.tell(command);
         self.smtp.tell(command);
+        self.formats.tell(command);
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
@@ -315,7 +327,8 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,kafka,nexrender,curl";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,kafka,\
+                     nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -19,6 +19,7 @@ use tidemill_store::item::Database;
 mod chunk;
 mod command;
 mod endpoint;
+mod file;
 mod names;
 mod path;
 mod statement;

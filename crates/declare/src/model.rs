@@ -10,9 +10,12 @@ use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
-use tidemill_engine::item::Encoding;
 use tidemill_kafka::reader::record::COLUMNS;
 use tidemill_kafka::{Isolation, RowFormat};
+
+mod file;
+
+pub use file::{CsvFormat, DataFile, FileFormat};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -121,7 +124,7 @@ impl ChunkFile {
         match &self.write.value {
             WriteFile::Outbox(events) => Some(events),
             WriteFile::Sql { events, .. } => events.as_deref(),
-            WriteFile::Csv(_) | WriteFile::JsonLines { .. } | WriteFile::Statement(_) => None,
+            WriteFile::File(_) | WriteFile::Statement(_) => None,
         }
     }
 
@@ -167,10 +170,7 @@ pub enum PartitionBy {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadFile {
-    Csv(CsvFile),
-    JsonLines {
-        path: At<String>,
-    },
+    File(DataFile),
     Sql {
         /// `${name}` is bound, never spliced.
         query: At<String>,
@@ -189,7 +189,7 @@ pub enum ReadFile {
 impl ReadFile {
     pub(crate) fn path(&self) -> Option<&At<String>> {
         match self {
-            Self::Csv(CsvFile { path, .. }) | Self::JsonLines { path } => Some(path),
+            Self::File(file) => Some(&file.path),
             Self::Sql { .. } | Self::Kafka(_) => None,
         }
     }
@@ -197,9 +197,9 @@ impl ReadFile {
     /// Empty if they are not known.
     pub(crate) fn columns(&self) -> Vec<String> {
         match self {
-            Self::Csv(file) => file.columns.clone(),
+            Self::File(file) => file.format.columns().to_vec(),
             Self::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
-            Self::JsonLines { .. } | Self::Sql { .. } => Vec::new(),
+            Self::Sql { .. } => Vec::new(),
         }
     }
 }
@@ -217,17 +217,6 @@ pub struct KafkaFile {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct CsvFile {
-    /// A template; when reading also a pattern such as `in/*.csv`.
-    pub path: At<String>,
-    pub delimiter: u8,
-    pub has_headers: bool,
-    /// The columns, if the file has no header; when writing, which columns in which order.
-    pub columns: Vec<String>,
-    pub encoding: Encoding,
-}
-
-#[derive(Clone, PartialEq, Debug)]
 pub enum WriteFile {
     /// A table of the job's own database.
     Sql {
@@ -241,16 +230,13 @@ pub enum WriteFile {
     /// A statement for each item.
     Statement(StatementFile),
     Outbox(Box<OutboxFile>),
-    Csv(CsvFile),
-    JsonLines {
-        path: At<String>,
-    },
+    File(DataFile),
 }
 
 impl WriteFile {
     pub(crate) fn path(&self) -> Option<&At<String>> {
         match self {
-            Self::Csv(CsvFile { path, .. }) | Self::JsonLines { path } => Some(path),
+            Self::File(file) => Some(&file.path),
             Self::Sql { .. } | Self::Statement(_) | Self::Outbox(_) => None,
         }
     }

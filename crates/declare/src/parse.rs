@@ -3,6 +3,7 @@
 mod chunk;
 mod endpoint;
 mod fields;
+mod file;
 mod parameter;
 mod pool;
 mod step;

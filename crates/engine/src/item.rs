@@ -7,6 +7,7 @@ pub mod reader;
 pub mod sql;
 pub mod writer;
 
+mod compression;
 mod encoding;
 pub(crate) mod file_output;
 mod roots;
@@ -15,6 +16,7 @@ pub use compose::{
     AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
     CompositeProcessor, CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
 };
+pub use compression::Compression;
 pub use encoding::Encoding;
 pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader};
 pub use roots::{Roots, RootsError};

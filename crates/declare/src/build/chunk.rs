@@ -1,6 +1,6 @@
 //! Chunk steps: how rows are processed, and the partitions that a step is divided into.
 
-use super::endpoint::order;
+use super::file::order;
 use super::names::ParameterNames;
 use super::path::FilePath;
 use super::{Builder, Built};

@@ -1,7 +1,6 @@
 //! Readers and writers, and the events that a step writes.
 
 use super::names::{hinted, rendered};
-use super::path::FilePath;
 use super::{Builder, Built};
 use crate::expression::{Expression, Scope};
 use crate::model::{ChunkFile, Names, OutboxFile, ReadFile, WriteFile, WriteMode};
@@ -10,19 +9,14 @@ use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Row, Value};
 use tidemill_domain::outbox::event::{check_name, check_topic};
 use tidemill_domain::outbox::{Headers, NewEvent, Payload};
-use tidemill_engine::item::reader::FileReader;
-use tidemill_engine::item::reader::file::Format;
 use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader, Mode, SqlWriter};
-use tidemill_engine::item::{
-    BoxReader, BoxWriter, CompositeWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter,
-    OutboxWriter,
-};
+use tidemill_engine::item::{BoxReader, BoxWriter, CompositeWriter, OutboxWriter};
 use tidemill_engine::job::StepScope;
 use tidemill_kafka::{From, KafkaReader, PATIENCE};
 
 /// Positions are saved under these names. They must never change, or steps could not be restarted by a later version.
-const READ: &str = "read";
-const WRITE: &str = "write";
+pub(super) const READ: &str = "read";
+pub(super) const WRITE: &str = "write";
 
 /// Default number of rows per page of a query, or per fetch of a cursor.
 const PAGE: usize = 1000;
@@ -33,26 +27,7 @@ pub(super) type Make<T> = Box<dyn Fn(&StepScope, &Names) -> Result<T, ItemError>
 impl Builder<'_> {
     pub(super) fn reader(&self, chunk: &ChunkFile) -> Built<Make<BoxReader<Row>>> {
         Ok(match &chunk.read.value {
-            ReadFile::Csv(file) => {
-                let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
-                Box::new(move |scope, names| {
-                    let reader: CsvReader<Row> = file_reader(&path, scope, names)?;
-                    let reader = reader.delimiter(file.delimiter).encoding(file.encoding);
-                    Ok(BoxReader::new(match (file.columns.is_empty(), file.has_headers) {
-                        (true, true) => reader,
-                        (true, false) => reader.no_headers(),
-                        (false, false) => reader.columns(&file.columns),
-                        (false, true) => reader.columns(&file.columns).has_headers(),
-                    }))
-                })
-            }
-            ReadFile::JsonLines { path } => {
-                let path = self.path(path, Some(chunk))?;
-                Box::new(move |scope, names| {
-                    let reader: JsonLinesReader<Row> = file_reader(&path, scope, names)?;
-                    Ok(BoxReader::new(reader))
-                })
-            }
+            ReadFile::File(file) => self.file_reader(file, chunk)?,
             ReadFile::Sql { query, key, connection, page, is_counted } => {
                 let query = self.parsed(query, Template::parse_sql, "correct the text")?;
                 let (connection, key) = (self.connection(connection.as_ref())?, key.clone());
@@ -126,29 +101,7 @@ impl Builder<'_> {
                     })
                 })
             }
-            WriteFile::Csv(file) => {
-                let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
-                let columns = order(chunk);
-                Box::new(move |scope, names| {
-                    let writer = CsvWriter::rows(WRITE, path.rendered(scope, names)?)
-                        .delimiter(file.delimiter)
-                        .encoding(file.encoding);
-                    let mut writer = path.limit(writer, CsvWriter::within);
-                    if !file.has_headers {
-                        writer = writer.no_headers();
-                    } else if let Some(columns) = &columns {
-                        writer = writer.columns(columns);
-                    }
-                    Ok(BoxWriter::new(writer))
-                })
-            }
-            WriteFile::JsonLines { path } => {
-                let path = self.path(path, Some(chunk))?;
-                Box::new(move |scope, names| {
-                    let writer = JsonLinesWriter::rows(WRITE, path.rendered(scope, names)?);
-                    Ok(BoxWriter::new(path.limit(writer, JsonLinesWriter::within)))
-                })
-            }
+            WriteFile::File(file) => self.file_writer(file, chunk)?,
         })
     }
 
@@ -164,28 +117,6 @@ impl Builder<'_> {
             headers: headers.collect::<Built<_>>()?,
         })
     }
-}
-
-fn file_reader<F: Format>(
-    path: &FilePath,
-    scope: &StepScope,
-    names: &Names,
-) -> Result<FileReader<F, Row>, ItemError> {
-    let rendered = path.rendered(scope, names)?;
-    // A file that exists under this very name is not a pattern.
-    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
-    let reader = match is_pattern {
-        true => FileReader::rows_pattern(READ, rendered),
-        false => FileReader::rows(READ, rendered),
-    };
-    Ok(path.limit(reader.count_total(), FileReader::within))
-}
-
-/// Required columns in order, if the output goes by order and not by name.
-pub(super) fn order(chunk: &ChunkFile) -> Option<Vec<String>> {
-    let WriteFile::Csv(file) = &chunk.write.value else { return None };
-    let columns = if file.columns.is_empty() { chunk.columns() } else { file.columns.clone() };
-    Some(columns).filter(|columns| !columns.is_empty())
 }
 
 /// The events of a step, compiled once and used for each run.

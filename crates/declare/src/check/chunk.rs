@@ -3,7 +3,9 @@
 use super::Checker;
 use super::reference::partition_names;
 use crate::diagnostic::did_you_mean;
-use crate::model::{At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode};
+use crate::model::{
+    At, ChunkFile, FileFormat, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode,
+};
 use crate::template::Template;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -14,12 +16,13 @@ use tidemill_kafka::From;
 
 impl Checker<'_> {
     pub(super) fn chunk(&mut self, chunk: &ChunkFile) {
-        if let ReadFile::Csv(csv) = &chunk.read.value
+        if let ReadFile::File(file) = &chunk.read.value
+            && let FileFormat::Csv(csv) = &file.format
             && !csv.has_headers
             && csv.columns.is_empty()
         {
             let what = "a file without a header needs the names of its columns";
-            self.wrong(&csv.path, what, "add columns: [first, second]");
+            self.wrong(&file.path, what, "add columns: [first, second]");
         }
         if let ReadFile::Kafka(file) = &chunk.read.value {
             self.kafka(file, chunk);
@@ -48,12 +51,15 @@ impl Checker<'_> {
                     self.upsert_keys(keys, written);
                 }
             }
-            WriteFile::Csv(csv) => {
-                let named = csv.columns.iter().map(|name| At { value: name.clone(), place: csv.path.place });
-                self.unknown_columns(&csv.path, &named.collect::<Vec<_>>(), &made);
-                if csv.columns.is_empty() && made.is_empty() {
-                    let fix = "add columns: [id, name] to csv, or process: { map: … }";
-                    self.wrong(&csv.path, UNKNOWN_COLUMNS, fix);
+            WriteFile::File(file) => {
+                let columns = file.format.columns().iter();
+                let named = columns.map(|name| At { value: name.clone(), place: file.path.place });
+                let named: Vec<_> = named.collect();
+                self.unknown_columns(&file.path, &named, &made);
+                if file.format.is_ordered() && named.is_empty() && made.is_empty() {
+                    let word = file.format.word();
+                    let fix = format!("add columns: [id, name] to {word}, or process: {{ map: … }}");
+                    self.wrong(&file.path, UNKNOWN_COLUMNS, fix);
                 }
             }
             WriteFile::Statement(file) => {
@@ -62,7 +68,7 @@ impl Checker<'_> {
                 let used = used.into_iter().map(|value| At { value, place: file.statement.place });
                 self.unknown_columns(&file.statement, &used.collect::<Vec<_>>(), &made);
             }
-            WriteFile::JsonLines { .. } | WriteFile::Outbox(_) => {}
+            WriteFile::Outbox(_) => {}
         }
     }
 

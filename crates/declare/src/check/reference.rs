@@ -59,7 +59,7 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         ReadFile::Kafka(file) => {
             texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
         }
-        ReadFile::Csv(_) | ReadFile::JsonLines { .. } => {}
+        ReadFile::File(_) => {}
     }
     if let WriteFile::Statement(file) = &chunk.write.value {
         texts.push((&file.statement, Kind::Sql, own));

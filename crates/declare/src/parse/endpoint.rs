@@ -1,11 +1,9 @@
-//! Sources and destinations: CSV, JSON lines, SQL, Kafka, and the outbox.
+//! Sources and destinations: files, SQL, Kafka, and the outbox.
 
-use super::fields::shown;
-use super::{Fields, Reader, Table, Truth, all, tables};
+use super::{Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
-use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, StatementFile, WriteFile, WriteMode};
+use crate::model::{At, KafkaFile, OutboxFile, ReadFile, StatementFile, WriteFile, WriteMode};
 use std::time::Duration;
-use tidemill_engine::item::Encoding;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
@@ -13,10 +11,6 @@ tables! {
         "read: { csv: { path: \"in.csv\" } }, or with jsonl, sql or kafka";
     WRITE = "write" ["sql" "csv" "jsonl" "outbox"]
         "write: { sql: { table: t, mode: insert } }, or with csv, jsonl or outbox";
-    CSV = "csv" ["path" "delimiter" "header" "columns" "encoding"]
-        "csv: { path: \"in.csv\" }";
-    JSON_LINES = "jsonl" ["path"]
-        "jsonl: { path: \"in.jsonl\" }";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]
@@ -32,17 +26,13 @@ tables! {
 const FORMATS: [(&str, Format); 3] =
     [("json", Format::Json), ("text", Format::Text), ("bytes", Format::Bytes)];
 
-const ENCODINGS: [(&str, Encoding); 3] =
-    [("utf-8", Encoding::Utf8), ("euc-kr", Encoding::EucKr), ("cp949", Encoding::EucKr)];
-
 impl Reader<'_> {
     pub(super) fn read(&mut self, node: &Node) -> Option<At<ReadFile>> {
         let (kind, value) = self.one_of(node, READ)?;
         let read = match kind {
-            "csv" => ReadFile::Csv(self.csv(value)?),
-            "jsonl" => ReadFile::JsonLines { path: self.json_lines(value)? },
+            "sql" => self.query(value)?,
             "kafka" => ReadFile::Kafka(self.kafka(value)?),
-            _ => self.query(value)?,
+            format => ReadFile::File(self.file(format, value)?),
         };
         Some(At { value: read, place: node.place })
     }
@@ -59,10 +49,9 @@ impl Reader<'_> {
         let (kind, value) = self.one_of(node, WRITE)?;
         let write = match kind {
             "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
-            "csv" => WriteFile::Csv(self.csv(value)?),
-            "jsonl" => WriteFile::JsonLines { path: self.json_lines(value)? },
-            _ if is_statement(value) => self.statement(value)?,
-            _ => self.rows(value)?,
+            "sql" if is_statement(value) => self.statement(value)?,
+            "sql" => self.rows(value)?,
+            format => WriteFile::File(self.file(format, value)?),
         };
         Some(At { value: write, place: node.place })
     }
@@ -91,61 +80,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    /// Explains the table to authors who write only the path.
-    fn file_table<'n>(&mut self, node: &'n Node, table: Table) -> Option<Fields<'n>> {
-        if let Content::Scalar(text) = &node.content {
-            let what = format!("{} is a table of keys, and here is a text", table.what);
-            let path = crate::diagnostic::excerpt(text);
-            self.wrong(node, what, format!("write it as {}: {{ path: {path:?} }}", table.what));
-            return None;
-        }
-        self.table(node, table.what, table)
-    }
-
-    fn json_lines(&mut self, node: &Node) -> Option<At<String>> {
-        let fields = self.file_table(node, JSON_LINES)?;
-        self.required_text(&fields, "path")
-    }
-
-    fn csv(&mut self, node: &Node) -> Option<CsvFile> {
-        let fields = self.file_table(node, CSV)?;
-        let path = self.required_text(&fields, "path");
-        let delimiter = fields.get("delimiter").map_or(Some(b','), |node| self.delimiter(node));
-        let has_headers = self.truth_of(&fields, "header", Truth::Yes);
-        let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
-        let encoding = fields.get("encoding").map_or(Some(Encoding::Utf8), |node| self.encoding(node));
-        let columns = columns?.into_iter().map(|column| column.value).collect();
-        Some(CsvFile { path: path?, delimiter: delimiter?, has_headers, columns, encoding: encoding? })
-    }
-
-    fn delimiter(&mut self, node: &Node) -> Option<u8> {
-        let found = match &node.content {
-            Content::Scalar(text) if text == "tab" => Some(b'\t'),
-            Content::Scalar(text) => match text.as_bytes() {
-                [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
-                _ => None,
-            },
-            _ => None,
-        };
-        if found.is_none() {
-            let what = format!(
-                "delimiter is one character of ASCII other than a quote, and here is {}",
-                shown(node)
-            );
-            self.wrong(node, what, "write delimiter: \";\" or delimiter: tab");
-        }
-        found
-    }
-
-    fn encoding(&mut self, node: &Node) -> Option<Encoding> {
-        if let Content::Scalar(text) = &node.content
-            && let Some((_, meant)) = ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase())
-        {
-            return Some(*meant);
-        }
-        self.word(node, "encoding", &ENCODINGS)
     }
 
     fn query(&mut self, node: &Node) -> Option<ReadFile> {

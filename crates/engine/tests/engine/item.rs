@@ -48,6 +48,12 @@ fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// As the program `zstd` packs, in several frames.
+fn zstd(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let frames = bytes.as_ref().chunks(100).map(|part| zstd::encode_all(part, 1).unwrap());
+    frames.collect::<Vec<_>>().concat()
+}
+
 fn euc_kr(text: &str) -> Vec<u8> {
     let (bytes, _, has_replaced) = encoding_rs::EUC_KR.encode(text);
     assert!(!has_replaced);

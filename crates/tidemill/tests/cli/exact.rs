@@ -8,6 +8,7 @@ mod crash;
 mod deaths;
 mod file;
 mod files;
+mod formats;
 mod ghost;
 mod scan;
 mod stop;

@@ -34,6 +34,11 @@ impl Program {
         Self { stage, path }
     }
 
+    /// Tidemill itself.
+    pub(crate) fn tidemill(stage: Stage) -> Self {
+        Self { stage, path: crate::BINARY.into() }
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.stage.dress(Command::new(&self.path), arguments)
     }

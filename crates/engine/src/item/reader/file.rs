@@ -2,9 +2,9 @@
 
 use crate::item::reader::error::InputError;
 use crate::item::reader::files::{Files, StopPoint, left};
-use crate::item::reader::input::{Input, Place};
+use crate::item::reader::input::{Input, Opening, Place};
 use crate::item::reader::record::Scanner;
-use crate::item::{Encoding, Roots};
+use crate::item::{Compression, Encoding, Roots};
 use crate::job::{ItemPlace, ItemReader, ItemStream};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -64,14 +64,13 @@ type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 /// Reads the records of one file or of many; see [`CsvReader`](super::CsvReader),
 /// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
 ///
-/// Gzip files are recognized by name (`.gz`) or first bytes. Lines end with LF or CRLF. Records of over 1 MiB are errors.
+/// Packed files are recognized by their first bytes or their name (`.gz`, `.zst`). Lines end with LF or CRLF. Records of over 1 MiB are errors.
 #[must_use]
 pub struct FileReader<F, T> {
     name: String,
     files: Files,
-    encoding: Encoding,
+    opening: Opening,
     is_counting: bool,
-    roots: Option<Roots>,
     pub(super) format: F,
     parse: Parse<F, T>,
     queue: VecDeque<PathBuf>,
@@ -132,9 +131,8 @@ impl<F: Format, T> Clone for FileReader<F, T> {
     /// The clone is not open.
     fn clone(&self) -> Self {
         Self {
-            encoding: self.encoding,
+            opening: self.opening.clone(),
             is_counting: self.is_counting,
-            roots: self.roots.clone(),
             format: self.format.clone(),
             ..Self::of(self.name.clone(), self.files.clone(), self.parse)
         }
@@ -146,9 +144,8 @@ impl<F: Format, T> FileReader<F, T> {
         Self {
             name,
             files,
-            encoding: Encoding::default(),
+            opening: Opening::default(),
             is_counting: false,
-            roots: None,
             format: F::default(),
             parse,
             queue: VecDeque::new(),
@@ -161,11 +158,13 @@ impl<F: Format, T> FileReader<F, T> {
 
     tidemill_domain::setters! {
         /// Text encoding; UTF-8 by default. Invalid bytes are a parse error.
-        pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
+        pub fn encoding(self, encoding: Encoding) { self.opening.encoding = encoding }
+        /// How the files are packed; by default their first bytes and their names tell.
+        pub fn compression(self, compression: Compression) { self.opening.compression = Some(compression) }
         /// Counts all records before the first read, for the progress bar. This reads every file twice.
         pub fn count_total(self) { self.is_counting = true }
         /// Reads only files in these folders.
-        pub fn within(self, roots: Roots) { self.roots = Some(roots) }
+        pub fn within(self, roots: Roots) { self.opening.roots = Some(roots) }
         /// Allows the pattern to match no file: then there are no items.
         pub fn allow_none(self) {
             if let Files::Pattern { may_be_none, .. } = &mut self.files {
@@ -176,13 +175,14 @@ impl<F: Format, T> FileReader<F, T> {
 
     fn next(&mut self) -> Result<Option<T>, ItemError> {
         self.read_count += 1;
+        let encoding = self.opening.encoding;
         loop {
             let Some(current) = &mut self.current else { return Ok(None) };
             if let Some(cut) = current.input.cut(self.format.scanner())? {
                 current.line = cut.line;
                 let bytes = current.input.bytes(&cut);
-                return (self.parse)(&mut self.format, bytes, self.encoding).map(Some).map_err(|fault| {
-                    let raw = self.encoding.decode_lossy(bytes);
+                return (self.parse)(&mut self.format, bytes, encoding).map(Some).map_err(|fault| {
+                    let raw = encoding.decode_lossy(bytes);
                     ItemError::new(ErrorKind::PARSE, fault).at(current.input.place_of(&cut), raw)
                 });
             }
@@ -197,13 +197,13 @@ impl<F: Format, T> FileReader<F, T> {
     /// position is saved once more.
     fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
-        let mut input = Input::open(&file, self.encoding, self.roots.as_ref()).map_err(InputError::ending)?;
+        let mut input = Input::open(&file, &self.opening).map_err(InputError::ending)?;
         if self.format.has_header()
             && let Some(cut) = input.cut(self.format.scanner())?
         {
-            let bytes = input.bytes(&cut);
-            self.format.take_header(bytes, self.encoding).map_err(|fault| {
-                let raw = self.encoding.decode_lossy(bytes);
+            let (bytes, encoding) = (input.bytes(&cut), self.opening.encoding);
+            self.format.take_header(bytes, encoding).map_err(|fault| {
+                let raw = encoding.decode_lossy(bytes);
                 ItemError::new(ErrorKind::FATAL, format!("the header cannot be read: {fault}"))
                     .at(input.place_of(&cut), raw)
             })?;
@@ -259,12 +259,12 @@ impl<F: Format, T> FileReader<F, T> {
     /// Counts records that are too long too, because reading them returns an error each.
     async fn count(&mut self, files: Vec<PathBuf>) -> Result<u64, ItemError> {
         let mut scanner = self.format.scanner().clone();
-        let (encoding, roots) = (self.encoding, self.roots.clone());
+        let opening = self.opening.clone();
         let headers = u64::from(self.format.has_header());
         let counting = move || {
             let mut total = 0;
             for file in files {
-                let mut input = Input::open(&file, encoding, roots.as_ref()).map_err(InputError::ending)?;
+                let mut input = Input::open(&file, &opening).map_err(InputError::ending)?;
                 let mut records: u64 = 0;
                 loop {
                     match input.cut(&mut scanner) {

@@ -1,11 +1,12 @@
 //! One open file: its unpacked bytes, cut into records, and the position of the next record.
 //!
-//! Positions count unpacked bytes. A plain file is seeked; a packed one has to be unpacked again up to the position.
+//! Positions count unpacked bytes, which do not depend on how the file was packed. A plain file is seeked; a packed one has
+//! to be unpacked again up to the position.
 
+use crate::item::compression::{MAGIC_BYTES, Unpacked};
 use crate::item::reader::error::InputError;
 use crate::item::reader::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
-use crate::item::{Encoding, Roots, RootsError};
-use flate2::read::MultiGzDecoder;
+use crate::item::{Compression, Encoding, Roots, RootsError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -17,12 +18,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// How much of a record that is too long is shown.
 const SHOWN_BYTES: usize = 256;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 pub(crate) struct Input {
     path: String,
-    source: Source,
+    source: Unpacked,
     buffer: Vec<u8>,
     /// Start of the next record and end of the read bytes, within the buffer.
     start: usize,
@@ -34,9 +34,14 @@ pub(crate) struct Input {
     rest: Rest,
 }
 
-enum Source {
-    Plain(File),
-    Packed(Box<MultiGzDecoder<File>>),
+/// How a file is opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening {
+    pub(crate) encoding: Encoding,
+    /// None means by its first bytes, or else its name.
+    pub(crate) compression: Option<Compression>,
+    /// Folders that it must be in.
+    pub(crate) roots: Option<Roots>,
 }
 
 /// Start of the next record.
@@ -54,27 +59,29 @@ pub(crate) struct Cut {
 }
 
 impl Input {
-    /// Opens a file, which must be within `roots`, and skips a UTF-8 byte order mark.
-    pub(crate) fn open(path: &Path, encoding: Encoding, roots: Option<&Roots>) -> Result<Self, InputError> {
+    /// Opens a file and skips a UTF-8 byte order mark.
+    pub(crate) fn open(path: &Path, opening: &Opening) -> Result<Self, InputError> {
         let shown = path.display().to_string();
         let cannot_open = |source| InputError::Open { path: shown.clone(), source };
-        let real = roots.map(|roots| roots.existing(path)).transpose().map_err(|error| match error {
-            RootsError::Unresolved { source, .. } => cannot_open(source),
-            outside => InputError::Outside(outside),
-        })?;
+        let real =
+            opening.roots.as_ref().map(|roots| roots.existing(path)).transpose().map_err(
+                |error| match error {
+                    RootsError::Unresolved { source, .. } => cannot_open(source),
+                    outside => InputError::Outside(outside),
+                },
+            )?;
         let mut file = File::open(real.as_deref().unwrap_or(path)).map_err(cannot_open)?;
         if file.metadata().map_err(cannot_open)?.is_dir() {
             return Err(cannot_open(io::Error::from(io::ErrorKind::IsADirectory)));
         }
-        let mut magic = [0; 2];
-        let has_magic = read_full(&mut file, &mut magic).map_err(cannot_open)? == 2 && magic == GZIP_MAGIC;
+        let mut magic = [0; MAGIC_BYTES];
+        let got = read_full(&mut file, &mut magic).map_err(cannot_open)?;
         file.rewind().map_err(cannot_open)?;
-        let has_name = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
-        let source = if has_magic || has_name {
-            Source::Packed(Box::new(MultiGzDecoder::new(file)))
-        } else {
-            Source::Plain(file)
-        };
+        let compression = opening.compression.unwrap_or_else(|| match Compression::of_start(&magic[..got]) {
+            Compression::None => Compression::of_name(path),
+            found => found,
+        });
+        let source = Unpacked::new(file, compression).map_err(cannot_open)?;
         let buffer = vec![0; BUFFER_BYTES];
         let mut input = Self {
             path: shown,
@@ -89,7 +96,7 @@ impl Input {
         input.fill()?;
         match &input.buffer[..input.end] {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return Err(InputError::Utf16 { path: input.path }),
-            bytes if encoding == Encoding::Utf8 && bytes.starts_with(&BYTE_ORDER_MARK) => {
+            bytes if opening.encoding == Encoding::Utf8 && bytes.starts_with(&BYTE_ORDER_MARK) => {
                 input.pass(BYTE_ORDER_MARK.len(), 0);
             }
             _ => {}
@@ -116,7 +123,7 @@ impl Input {
         }
         // One byte less, because the byte before a record must end a line.
         match &mut self.source {
-            Source::Plain(file) if behind > (self.end - self.start) as u64 => {
+            Unpacked::Plain(file) if behind > (self.end - self.start) as u64 => {
                 let before = SeekFrom::Start(place.position - 1);
                 file.seek(before).map_err(|source| cannot_read(&self.path, source))?;
                 (self.start, self.end, self.rest) = (0, 0, Rest::Possible);
@@ -249,11 +256,7 @@ impl Input {
         }
         let room = &mut self.buffer[self.end..];
         let wanted = room.len();
-        let got = match &mut self.source {
-            Source::Plain(file) => read_full(file, room),
-            Source::Packed(decoder) => read_full(decoder, room),
-        };
-        let got = got.map_err(|source| cannot_read(&self.path, source))?;
+        let got = read_full(&mut self.source, room).map_err(|source| cannot_read(&self.path, source))?;
         self.end += got;
         if got < wanted {
             self.rest = Rest::None;
@@ -289,7 +292,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in.txt");
         std::fs::write(&path, format!("{}\nnext\n", "x".repeat(8 * RECORD_BYTES_MAX))).unwrap();
-        let mut input = Input::open(&path, Encoding::Utf8, None).unwrap();
+        let mut input = Input::open(&path, &Opening::default()).unwrap();
 
         let too_long = input.cut(&mut LineScanner::Empty).unwrap_err();
         let next = input.cut(&mut LineScanner::Empty).unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! The writer of files, for all formats: the file gets its name when the step completes, with each item exactly once.
 
 use crate::item::file_output::{Existing, FileOutput};
-use crate::item::{Encoding, Roots};
+use crate::item::{Compression, Encoding, Roots};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -39,6 +39,8 @@ pub enum Beginning {
 /// is on disk before it commits; a restart truncates the part to the last committed chunk. So every item is in the file
 /// exactly once. It saves its length as `<name>.current.count` and the number of items as `<name>.written`.
 ///
+/// A file whose name ends in `.gz` or `.zst` is packed, each chunk as a whole gzip member or zstd frame.
+///
 /// An existing file is an error, unless [`overwrite`](Self::overwrite) is set. A clone is not open.
 #[derive(Clone)]
 #[must_use]
@@ -46,6 +48,7 @@ pub struct FileWriter<L: Layout> {
     output: FileOutput,
     pub(super) layout: L,
     encoding: Encoding,
+    compression: Compression,
     text: Vec<u8>,
     written_key: String,
     written: u64,
@@ -56,10 +59,13 @@ pub struct FileWriter<L: Layout> {
 
 impl<L: Layout> FileWriter<L> {
     pub(super) fn of(name: &str, path: impl Into<PathBuf>, layout: L) -> Self {
+        let path = path.into();
+        let compression = Compression::of_name(&path);
         Self {
             output: FileOutput::new(name, path),
             layout,
             encoding: Encoding::default(),
+            compression,
             text: Vec::new(),
             written_key: format!("{name}.written"),
             written: 0,
@@ -77,6 +83,8 @@ impl<L: Layout> FileWriter<L> {
         pub fn skip_if_empty(self) { self.is_skipping_empty = true }
         /// Text encoding; UTF-8 by default. Characters that it does not have are an error.
         pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
+        /// How the file is packed; by default its name tells.
+        pub fn compression(self, compression: Compression) { self.compression = compression }
         /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
         /// items, and the next run then refuses to continue. A crash of the process cannot.
         pub fn sync(self, is_syncing: bool) { self.output.is_syncing = is_syncing }
@@ -88,7 +96,10 @@ impl<L: Layout> FileWriter<L> {
         self.layout.add(items, beginning, &mut self.text)?;
         let bytes =
             self.encoding.encode(&self.text).map_err(|fault| ItemError::new(ErrorKind::WRITE, fault))?;
-        self.output.append(&bytes);
+        match self.compression {
+            Compression::None => self.output.append(&bytes),
+            packed => self.output.append(&packed.pack(&bytes).map_err(ItemError::fatal)?),
+        }
         self.output.flush().await
     }
 }

@@ -2,6 +2,7 @@
 //! itself can make a chunk.
 
 mod output;
+mod packed;
 mod restart;
 
 use crate::item::{CsvWriter, Encoding, JsonLinesWriter, TextWriter};

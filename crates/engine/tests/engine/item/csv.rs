@@ -1,6 +1,8 @@
 //! Reading delimited files.
 
-use super::{Folder, all, check_every_restart, euc_kr, gzip, open, read, saved, with_restart_after};
+use super::{
+    Folder, all, check_every_restart, euc_kr, fatal, gzip, open, read, saved, with_restart_after, zstd,
+};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,7 +10,7 @@ use std::io::{Seek, SeekFrom, Write};
 use tidemill_domain::item::{Row, Value};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_engine::item::reader::RECORD_BYTES_MAX;
-use tidemill_engine::item::{CsvReader, Encoding};
+use tidemill_engine::item::{Compression, CsvReader, Encoding};
 use tidemill_engine::job::component::ItemReader;
 
 #[derive(Deserialize, Clone, PartialEq, Debug)]
@@ -48,6 +50,7 @@ async fn a_restart_at_any_position_reads_the_rest() {
             let open_ended = folder.put("open-ended.csv", text.trim_end());
             let marked = folder.put("marked.csv", format!("\u{feff}{text}"));
             let packed = folder.put("packed.csv.gz", gzip(&text));
+            let zstd_packed = folder.put("packed.csv.zst", zstd(&text));
             let korean = folder.put("korean.csv", euc_kr(&text));
             let packed_korean = folder.put("packed-by-content", gzip(euc_kr(&text)));
 
@@ -56,6 +59,7 @@ async fn a_restart_at_any_position_reads_the_rest() {
                 (open_ended, Encoding::Utf8),
                 (marked, Encoding::Utf8),
                 (packed, Encoding::Utf8),
+                (zstd_packed, Encoding::Utf8),
                 (korean, Encoding::EucKr),
                 (packed_korean, Encoding::EucKr),
             ] {
@@ -275,4 +279,32 @@ async fn the_total_is_known_only_when_it_was_asked_for() {
     let counting = open(CsvReader::<Payment>::new("in", &path).count_total(), &context).await.unwrap();
 
     assert_eq!((silent.total(), counting.total()), (None, Some(7)));
+}
+
+#[tokio::test]
+async fn a_packed_file_that_is_cut_off_is_an_error_and_not_the_end() {
+    let folder = Folder::new();
+    let text = file_of(50, "\n", ',');
+    for (name, packed) in
+        [("cut.csv.gz", gzip(&text)), ("cut.csv.zst", zstd::encode_all(text.as_bytes(), 1).unwrap())]
+    {
+        let path = folder.put(name, &packed[..packed.len() - 3]);
+
+        let opened =
+            open(CsvReader::<Payment>::new("in", &path).count_total(), &ExecutionContext::new()).await;
+
+        assert!(fatal(opened).contains("cannot be read to its end"));
+    }
+}
+
+#[tokio::test]
+async fn a_name_can_be_wrong_about_how_a_file_is_packed() {
+    let folder = Folder::new();
+    let text = file_of(3, "\n", ',');
+    let (plain, packed) = (folder.put("plain.csv.gz", &text), folder.put("packed.csv.gz", zstd(&text)));
+
+    let reader = CsvReader::<Payment>::new("in", &plain).compression(Compression::None);
+
+    assert_eq!(all(reader).await, payments(3));
+    assert_eq!(all(CsvReader::<Payment>::new("in", &packed)).await, payments(3), "the first bytes tell");
 }

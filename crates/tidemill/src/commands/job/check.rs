@@ -192,15 +192,13 @@ fn work_words(work: &Work) -> String {
 
 fn chunk_words(chunk: &ChunkFile) -> String {
     let from = match &chunk.read.value {
-        ReadFile::Csv(csv) => format!("csv {}", csv.path.value),
-        ReadFile::JsonLines { path } => format!("jsonl {}", path.value),
+        ReadFile::File(file) => format!("{} {}", file.format.word(), file.path.value),
         ReadFile::Sql { connection: Some(name), .. } => format!("sql on {}", name.value),
         ReadFile::Sql { connection: None, .. } => "sql".to_owned(),
         ReadFile::Kafka(file) => format!("kafka {}", file.topic.value),
     };
     let to = match &chunk.write.value {
-        WriteFile::Csv(csv) => format!("csv {}", csv.path.value),
-        WriteFile::JsonLines { path } => format!("jsonl {}", path.value),
+        WriteFile::File(file) => format!("{} {}", file.format.word(), file.path.value),
         WriteFile::Statement(file) => match &file.connection {
             Some(name) => format!("a statement on {}, at least once", name.value),
             None => "a statement".to_owned(),

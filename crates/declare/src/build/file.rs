@@ -1,0 +1,105 @@
+//! Readers and writers of files, by format.
+
+use super::endpoint::{Make, READ, WRITE};
+use super::path::FilePath;
+use super::{Builder, Built};
+use crate::model::{ChunkFile, CsvFormat, DataFile, FileFormat, Names, WriteFile};
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_engine::item::reader::FileReader;
+use tidemill_engine::item::reader::file::Format;
+use tidemill_engine::item::writer::FileWriter;
+use tidemill_engine::item::writer::file::Layout;
+use tidemill_engine::item::{BoxReader, BoxWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter};
+use tidemill_engine::job::StepScope;
+
+impl Builder<'_> {
+    pub(super) fn file_reader(&self, file: &DataFile, chunk: &ChunkFile) -> Built<Make<BoxReader<Row>>> {
+        let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
+        Ok(Box::new(move |scope, names| {
+            let place = (&path, scope, names);
+            Ok(match &file.format {
+                FileFormat::Csv(csv) => BoxReader::new(csv_reader(reader(&file, place)?, csv)),
+                FileFormat::JsonLines => {
+                    let reader: JsonLinesReader<Row> = reader(&file, place)?;
+                    BoxReader::new(reader)
+                }
+            })
+        }))
+    }
+
+    pub(super) fn file_writer(&self, file: &DataFile, chunk: &ChunkFile) -> Built<Make<BoxWriter<Row>>> {
+        let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
+        let columns = order(chunk);
+        Ok(Box::new(move |scope, names| {
+            let target = path.rendered(scope, names)?;
+            Ok(match &file.format {
+                FileFormat::Csv(csv) => {
+                    let writer = CsvWriter::rows(WRITE, target).delimiter(csv.delimiter);
+                    let writer = match &columns {
+                        _ if !csv.has_headers => writer.no_headers(),
+                        Some(columns) => writer.columns(columns),
+                        None => writer,
+                    };
+                    finished(writer, &file, &path)
+                }
+                FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),
+            })
+        }))
+    }
+}
+
+/// A reader with the options that all formats share.
+fn reader<F: Format>(
+    file: &DataFile,
+    (path, scope, names): (&FilePath, &StepScope, &Names),
+) -> Result<FileReader<F, Row>, ItemError> {
+    let rendered = path.rendered(scope, names)?;
+    // A file that exists under this very name is not a pattern.
+    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
+    let reader = match is_pattern {
+        true => FileReader::rows_pattern(READ, rendered),
+        false => FileReader::rows(READ, rendered),
+    };
+    let reader = reader.encoding(file.encoding).count_total();
+    let reader = match file.compression {
+        Some(compression) => reader.compression(compression),
+        None => reader,
+    };
+    Ok(path.limit(reader, FileReader::within))
+}
+
+fn csv_reader(reader: CsvReader<Row>, csv: &CsvFormat) -> CsvReader<Row> {
+    let reader = reader.delimiter(csv.delimiter);
+    match (csv.columns.is_empty(), csv.has_headers) {
+        (true, true) => reader,
+        (true, false) => reader.no_headers(),
+        (false, false) => reader.columns(&csv.columns),
+        (false, true) => reader.columns(&csv.columns).has_headers(),
+    }
+}
+
+/// A writer with the options that all formats share.
+fn finished<L: Layout<Item = Row>>(
+    writer: FileWriter<L>,
+    file: &DataFile,
+    path: &FilePath,
+) -> BoxWriter<Row> {
+    let writer = writer.encoding(file.encoding);
+    let writer = match file.compression {
+        Some(compression) => writer.compression(compression),
+        None => writer,
+    };
+    BoxWriter::new(path.limit(writer, FileWriter::within))
+}
+
+/// Required columns in order, if the output goes by order and not by name.
+pub(super) fn order(chunk: &ChunkFile) -> Option<Vec<String>> {
+    let WriteFile::File(file) = &chunk.write.value else { return None };
+    let named = file.format.columns();
+    let columns = match file.format.is_ordered() {
+        true if named.is_empty() => chunk.columns(),
+        true => named.to_vec(),
+        false => return None,
+    };
+    Some(columns).filter(|columns| !columns.is_empty())
+}

@@ -1,0 +1,72 @@
+//! Files of all formats that Python makes and reads. The job that copies them dies, and goes on.
+
+use super::{die_at, go_on, stage};
+use crate::airflow::run_python;
+use crate::examples::Program;
+use crate::workspace;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::skip;
+
+/// The variable that names a Python with openpyxl and zstandard.
+const PYTHON: &str = "TIDEMILL_TEST_FORMATS_PYTHON";
+
+const ROWS: i64 = 50;
+
+/// Deaths in a chunk of the middle, after the last one, and when the file gets its name.
+const DEATHS: [&str; 5] = [
+    "chunk_after_write:3",
+    "chunk_before_commit:3",
+    "chunk_after_commit:3",
+    "chunk_after_commit:5",
+    "before_commit:13",
+];
+
+/// Rows in the form of Python's program. The names have what each format has to escape.
+fn rows() -> Vec<Value> {
+    let name = |id| match id % 4 {
+        0 => "김철수".to_owned(),
+        1 => format!("a, \"b\" <&> {id}"),
+        2 => String::new(),
+        _ => "two\nlines".to_owned(),
+    };
+    (1..=ROWS).map(|id| json!({ "id": id.to_string(), "name": name(id) })).collect()
+}
+
+/// Python makes the file `from`; the job copies it to `to`, dies at each point and goes on; Python reads `to`.
+fn check(from: &str, read: &str, to: &str, write: &str, rows: &[Value]) {
+    let Some(python) = skip::require("formats", std::env::var_os(PYTHON)).map(PathBuf::from) else { return };
+    let python = |program: &Program, arguments: &[&str]| {
+        let script = workspace().join("crates/tidemill/tests/cli/exact/formats/files.py");
+        run_python(&program.stage, &python, &script, &[], arguments)
+    };
+    for death in DEATHS {
+        let database = Scratch::file();
+        let program = Program::tidemill(stage(database.url()));
+        let job = format!(
+            "job: copy\nsteps:\n  - name: copy\n    chunk: 10\n    read: {{ {read} }}\n    write: {{ {write} }}\n"
+        );
+        std::fs::write(program.stage.path("copy.yaml"), job).unwrap();
+        let content = serde_json::to_string(rows).unwrap();
+        python(&program, &["make", from, &content]);
+
+        die_at(&program, &["job", "run", "copy.yaml"], death);
+        go_on(&program, &["job", "run", "copy.yaml"]).succeeds();
+
+        assert_eq!(python(&program, &["rows", to]), json!(rows), "{from} to {to}, death at {death}");
+        assert!(!program.stage.path(&format!("{to}.part")).exists(), "{to}: something is left over");
+    }
+}
+
+#[test]
+fn gzip_of_csv_becomes_zstd_of_json_lines() {
+    let (read, write) = ("csv: { path: in.csv.gz }", "jsonl: { path: out.jsonl.zst }");
+    check("in.csv.gz", read, "out.jsonl.zst", write, &rows());
+}
+
+#[test]
+fn zstd_of_json_lines_becomes_gzip_of_csv() {
+    let (read, write) = ("jsonl: { path: in.jsonl.zst }", "csv: { path: out.csv.gz, columns: [id, name] }");
+    check("in.jsonl.zst", read, "out.csv.gz", write, &rows());
+}

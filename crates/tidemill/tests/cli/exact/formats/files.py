@@ -1,0 +1,68 @@
+"""Makes and reads files as others do: rows of texts, in the format that the name of the file says.
+
+    files.py make NAME ROWS    ROWS is a list of objects, as JSON
+    files.py rows NAME         prints such a list
+"""
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import zstandard
+
+
+def packed(name, data):
+    if name.endswith(".gz"):
+        return gzip.compress(data)
+    if name.endswith(".zst"):
+        return zstandard.compress(data)
+    return data
+
+
+def unpacked(name):
+    if name.endswith(".zst"):
+        with open(name, "rb") as file:
+            return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read()
+    if name.endswith(".gz"):
+        with gzip.open(name) as file:
+            return file.read()
+    return Path(name).read_bytes()
+
+
+def write_csv(rows):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys())
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def write_jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def read_csv(data):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def read_jsonl(data):
+    return [json.loads(line) for line in data.decode().splitlines()]
+
+
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl}
+READERS = {".csv": read_csv, ".jsonl": read_jsonl}
+
+
+def main(action, name, *rest):
+    ending = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
+    if action == "make":
+        Path(name).write_bytes(packed(name, WRITERS[ending](json.loads(rest[0]))))
+        print(json.dumps("made"))
+    else:
+        print(json.dumps(READERS[ending](unpacked(name))))
+
+
+main(*sys.argv[1:])
