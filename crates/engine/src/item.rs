@@ -18,6 +18,8 @@ pub use compose::{
 };
 pub use compression::Compression;
 pub use encoding::Encoding;
-pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader};
+pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader, JsonReader};
 pub use roots::{Roots, RootsError};
-pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, StatementWriter, TextWriter};
+pub use writer::{
+    CsvWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter, StatementWriter, TextWriter,
+};

@@ -115,7 +115,7 @@ pub mod prelude {
     pub use crate::item::sql::{CursorReader, Database, KeysetReader, SqlQuery, SqlWriter};
     pub use crate::item::{
         CsvReader, CsvWriter, ErrorKind, FixedWidthReader, ItemError, ItemsReader, ItemsWriter,
-        JsonLinesReader, JsonLinesWriter, Row, TextWriter, Value,
+        JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter, Value,
     };
     pub use crate::job::{
         Backoff, ChunkScope, CommandExit, CommandSpec, Delivery, ExecutionContext, ItemProcessor, ItemReader,

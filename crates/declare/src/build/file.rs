@@ -9,7 +9,9 @@ use tidemill_engine::item::reader::FileReader;
 use tidemill_engine::item::reader::file::Format;
 use tidemill_engine::item::writer::FileWriter;
 use tidemill_engine::item::writer::file::Layout;
-use tidemill_engine::item::{BoxReader, BoxWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter};
+use tidemill_engine::item::{
+    BoxReader, BoxWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter,
+};
 use tidemill_engine::job::StepScope;
 
 impl Builder<'_> {
@@ -21,6 +23,10 @@ impl Builder<'_> {
                 FileFormat::Csv(csv) => BoxReader::new(csv_reader(reader(&file, place)?, csv)),
                 FileFormat::JsonLines => {
                     let reader: JsonLinesReader<Row> = reader(&file, place)?;
+                    BoxReader::new(reader)
+                }
+                FileFormat::Json => {
+                    let reader: JsonReader<Row> = reader(&file, place)?;
                     BoxReader::new(reader)
                 }
             })
@@ -43,6 +49,7 @@ impl Builder<'_> {
                     finished(writer, &file, &path)
                 }
                 FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),
+                FileFormat::Json => finished(JsonWriter::rows(WRITE, target), &file, &path),
             })
         }))
     }

@@ -17,6 +17,8 @@ pub struct DataFile {
 pub enum FileFormat {
     Csv(CsvFormat),
     JsonLines,
+    /// An array.
+    Json,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +35,7 @@ impl FileFormat {
         match self {
             Self::Csv(_) => "csv",
             Self::JsonLines => "jsonl",
+            Self::Json => "json",
         }
     }
 
@@ -40,7 +43,7 @@ impl FileFormat {
     pub(crate) fn columns(&self) -> &[String] {
         match self {
             Self::Csv(csv) => &csv.columns,
-            Self::JsonLines => &[],
+            Self::JsonLines | Self::Json => &[],
         }
     }
 

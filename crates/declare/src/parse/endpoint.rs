@@ -7,10 +7,10 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "jsonl" "sql" "kafka"]
-        "read: { csv: { path: \"in.csv\" } }, or with jsonl, sql or kafka";
-    WRITE = "write" ["sql" "csv" "jsonl" "outbox"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, jsonl or outbox";
+    READ = "read" ["csv" "jsonl" "json" "sql" "kafka"]
+        "read: { csv: { path: \"in.csv\" } }, or with jsonl, json, sql or kafka";
+    WRITE = "write" ["sql" "csv" "jsonl" "json" "outbox"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, jsonl, json or outbox";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]

@@ -1,4 +1,4 @@
-//! Files that a step reads or writes: CSV and JSON lines.
+//! Files that a step reads or writes: CSV, JSON lines and JSON arrays.
 
 use super::fields::shown;
 use super::{Fields, Reader, Table, Truth, tables};
@@ -11,6 +11,8 @@ tables! {
         "csv: { path: \"in.csv\" }";
     JSON_LINES = "jsonl" ["path" "compression"]
         "jsonl: { path: \"in.jsonl\" }";
+    JSON = "json" ["path" "compression"]
+        "json: { path: \"in.json\" }";
 }
 
 const ENCODINGS: [(&str, Encoding); 3] =
@@ -20,6 +22,7 @@ impl Reader<'_> {
     pub(super) fn file(&mut self, kind: &str, node: &Node) -> Option<DataFile> {
         let table = match kind {
             "csv" => CSV,
+            "json" => JSON,
             _ => JSON_LINES,
         };
         let fields = self.file_table(node, table)?;
@@ -31,6 +34,7 @@ impl Reader<'_> {
         let encoding = fields.get("encoding").map_or(Some(Encoding::Utf8), |node| self.encoding(node));
         let format = match kind {
             "csv" => FileFormat::Csv(self.csv(&fields)?),
+            "json" => FileFormat::Json,
             _ => FileFormat::JsonLines,
         };
         Some(DataFile { path: path?, compression: compression?, encoding: encoding?, format })

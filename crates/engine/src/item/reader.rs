@@ -5,6 +5,7 @@
 pub mod csv;
 pub mod file;
 pub mod fixed_width;
+pub mod json_array;
 pub mod json_lines;
 
 mod columns;
@@ -21,5 +22,6 @@ pub use files::FILES_MAX;
 pub(crate) use files::matching_files;
 pub use fixed_width::FixedWidthReader;
 pub use items::ItemsReader;
+pub use json_array::JsonReader;
 pub use json_lines::JsonLinesReader;
 pub use record::RECORD_BYTES_MAX;

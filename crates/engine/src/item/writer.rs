@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod file;
 pub mod items;
+pub mod json_array;
 pub mod lines;
 pub mod outbox;
 pub mod statement;
@@ -13,6 +14,7 @@ mod tests;
 pub use self::csv::CsvWriter;
 pub use file::FileWriter;
 pub use items::ItemsWriter;
+pub use json_array::JsonWriter;
 pub use lines::{JsonLinesWriter, TextWriter};
 pub use outbox::OutboxWriter;
 pub use statement::StatementWriter;

@@ -5,6 +5,7 @@ mod compose;
 mod csv;
 mod fixed_width;
 mod items;
+mod json_array;
 mod json_lines;
 mod many_files;
 mod refusal;

@@ -100,13 +100,13 @@ impl CsvScanner {
 
     fn blank(&self, bytes: &[u8], rest: Rest) -> Option<Scan> {
         match bytes {
-            [b'\n', ..] => Some(Scan::Blank { len: 1 }),
-            [b'\r', b'\n', ..] => Some(Scan::Blank { len: 2 }),
-            [b'\r'] if rest == Rest::None => Some(Scan::Blank { len: 1 }),
+            [b'\n', ..] => Some(Scan::Blank { len: 1, lines: 1 }),
+            [b'\r', b'\n', ..] => Some(Scan::Blank { len: 2, lines: 1 }),
+            [b'\r'] if rest == Rest::None => Some(Scan::Blank { len: 1, lines: 1 }),
             [b'\r'] => Some(Scan::Open(Inside::Line)),
             [first, ..] if Some(*first) == self.comment => Some(match memchr(b'\n', bytes) {
-                Some(end) => Scan::Blank { len: end + 1 },
-                None if rest == Rest::None => Scan::Blank { len: bytes.len() },
+                Some(end) => Scan::Blank { len: end + 1, lines: 1 },
+                None if rest == Rest::None => Scan::Blank { len: bytes.len(), lines: 1 },
                 None => Scan::Open(Inside::Line),
             }),
             _ => None,

@@ -44,10 +44,12 @@ pub(crate) enum InputError {
     Utf16 { path: String },
     /// It is unknown where the next record begins.
     #[error(
-        "the quote that opens in the record at {path} line {line} is not closed within {max} bytes or \
-         before the end of the file; close it, then restart the job"
+        "the {what} at {path} line {line} is not closed within {max} bytes or before the end of the file; \
+         close it, then restart the job"
     )]
-    QuoteNotClosed { path: String, line: u64, max: usize },
+    NotClosed { what: &'static str, path: String, line: u64, max: usize },
+    #[error("the input file {path} is broken at line {line}: {reason}; mend it, then restart the job")]
+    Broken { path: String, line: u64, reason: &'static str },
     #[error("the reader {reader:?} cannot read {path}: {reason}")]
     Setup { reader: String, path: String, reason: String },
     #[error(

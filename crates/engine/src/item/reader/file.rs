@@ -15,15 +15,16 @@ use tidemill_domain::job::ExecutionContext;
 
 /// Number of reads, counted as in Spring Batch.
 const READ_COUNT: &str = "read.count";
-/// Position and line of the next record.
+/// Position and line of the next record, and what is open around it, for formats that nest.
 const POSITION: &str = "position";
 const LINE: &str = "line";
+const DEPTH: &str = "depth";
 /// For a pattern: the current file, and whether it was read to its end.
 const FILE: &str = "file";
 const FINISHED: &str = "file.finished";
 
-/// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth) or
-/// [`JsonLines`](super::json_lines::JsonLines).
+/// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth),
+/// [`JsonLines`](super::json_lines::JsonLines) or [`JsonArray`](super::json_array::JsonArray).
 pub trait Format: Clone + Default + Send + 'static {
     /// Finds the ends of records.
     #[doc(hidden)]
@@ -62,7 +63,8 @@ pub trait Format: Clone + Default + Send + 'static {
 type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 
 /// Reads the records of one file or of many; see [`CsvReader`](super::CsvReader),
-/// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
+/// [`FixedWidthReader`](super::FixedWidthReader), [`JsonLinesReader`](super::JsonLinesReader) and
+/// [`JsonReader`](super::JsonReader).
 ///
 /// Packed files are recognized by their first bytes or their name (`.gz`, `.zst`). Lines end with LF or CRLF. Records of over 1 MiB are errors.
 #[must_use]
@@ -198,6 +200,7 @@ impl<F: Format, T> FileReader<F, T> {
     fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
         let mut input = Input::open(&file, &self.opening).map_err(InputError::ending)?;
+        self.format.scanner().begin(None);
         if self.format.has_header()
             && let Some(cut) = input.cut(self.format.scanner())?
         {
@@ -209,7 +212,7 @@ impl<F: Format, T> FileReader<F, T> {
             })?;
         }
         if let Some(place) = place {
-            input.go_to(place).map_err(ItemError::fatal)?;
+            input.go_to(place, self.format.scanner()).map_err(ItemError::fatal)?;
         }
         let name = input.path().into();
         self.current = Some(Current { input, name, line: 0, is_finished: false });
@@ -229,10 +232,8 @@ impl<F: Format, T> FileReader<F, T> {
                 value: value.to_string(),
             }),
         };
-        let place = match (number(POSITION)?, number(LINE)?) {
-            (Some(position), line) => Some(Place { position, line: line.unwrap_or(1) }),
-            (None, _) => None,
-        };
+        let (line, depth) = (number(LINE)?.unwrap_or(1), number(DEPTH)?.unwrap_or(0));
+        let place = number(POSITION)?.map(|position| Place { position, line, depth });
         let is_finished = context.get(&self.key(FINISHED)).and_then(serde_json::Value::as_bool);
         let stopped = context
             .get_text(&self.key(FILE))
@@ -265,6 +266,7 @@ impl<F: Format, T> FileReader<F, T> {
             let mut total = 0;
             for file in files {
                 let mut input = Input::open(&file, &opening).map_err(InputError::ending)?;
+                scanner.begin(None);
                 let mut records: u64 = 0;
                 loop {
                     match input.cut(&mut scanner) {
@@ -319,15 +321,18 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
                     Files::One(_) => None,
                     Files::Pattern { .. } => Some(current.stopped().map_err(ItemError::fatal)?),
                 };
-                (Some(current.input.place()), stopped)
+                (Some(current.input.place(self.format.scanner())), stopped)
             }
             // All files were finished before: the saved position still holds.
             (None, Some(saved)) => (saved.place, saved.stopped.clone()),
             (None, None) => (None, None),
         };
-        if let Some(Place { position, line }) = place {
+        if let Some(Place { position, line, depth }) = place {
             context.put(&self.key(POSITION), position);
             context.put(&self.key(LINE), line);
+            if depth > 0 || context.get(&self.key(DEPTH)).is_some() {
+                context.put(&self.key(DEPTH), depth);
+            }
         }
         if let Some(StopPoint { file, is_finished }) = stopped {
             context.put(&self.key(FILE), file);

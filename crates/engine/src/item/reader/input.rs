@@ -49,6 +49,8 @@ pub(crate) struct Opening {
 pub(crate) struct Place {
     pub(crate) position: u64,
     pub(crate) line: u64,
+    /// As the scanner counts it.
+    pub(crate) depth: u64,
 }
 
 /// A record in the buffer, valid until the next is cut.
@@ -108,12 +110,12 @@ impl Input {
         &self.path
     }
 
-    pub(crate) const fn place(&self) -> Place {
-        Place { position: self.position, line: self.line }
+    pub(crate) fn place(&self, scanner: &impl Scanner) -> Place {
+        Place { position: self.position, line: self.line, depth: scanner.depth() }
     }
 
     /// Goes to where an earlier run stopped, which must not be before the current position.
-    pub(crate) fn go_to(&mut self, place: Place) -> Result<(), InputError> {
+    pub(crate) fn go_to(&mut self, place: Place, scanner: &mut impl Scanner) -> Result<(), InputError> {
         let Some(behind) = place.position.checked_sub(self.position) else {
             return Err(InputError::Changed { path: self.path.clone(), position: place.position });
         };
@@ -121,7 +123,8 @@ impl Input {
             self.line = place.line;
             return Ok(());
         }
-        // One byte less, because the byte before a record must end a line.
+        scanner.begin(Some(place.depth));
+        // One byte less, because that byte must end a record.
         match &mut self.source {
             Unpacked::Plain(file) if behind > (self.end - self.start) as u64 => {
                 let before = SeekFrom::Start(place.position - 1);
@@ -137,7 +140,7 @@ impl Input {
         };
         self.pass(1, 0);
         self.line = place.line;
-        if before != b'\n' && !self.is_at_end()? {
+        if !scanner.can_end_with(before) && !self.is_at_end()? {
             return Err(InputError::Changed { path: self.path.clone(), position: place.position });
         }
         Ok(())
@@ -154,11 +157,12 @@ impl Input {
             if self.start == self.end {
                 self.fill().map_err(ItemError::fatal)?;
                 if self.start == self.end {
-                    return Ok(None);
+                    let Some(reason) = scanner.missing_at_end() else { return Ok(None) };
+                    return Err(self.broken(reason));
                 }
             }
             match scanner.scan(&self.buffer[self.start..self.end], self.rest) {
-                Scan::Blank { len } => self.pass(len, 1),
+                Scan::Blank { len, lines } => self.pass(len, lines),
                 Scan::Record { len, body, lines } => {
                     let cut = Cut { range: self.start..self.start + body, line: self.line };
                     self.pass(len, lines);
@@ -168,6 +172,7 @@ impl Input {
                     return Ok(Some(cut));
                 }
                 Scan::Open(inside) => self.extend(inside)?,
+                Scan::Broken(reason) => return Err(self.broken(reason)),
             }
         }
     }
@@ -183,12 +188,9 @@ impl Input {
     /// Reads more, because the record does not end in the buffer.
     fn extend(&mut self, inside: Inside) -> Result<(), ItemError> {
         let is_too_long = self.end - self.start > RECORD_BYTES_MAX;
-        if inside == Inside::Quotes && (is_too_long || self.rest == Rest::None) {
-            let error = InputError::QuoteNotClosed {
-                path: self.path.clone(),
-                line: self.line,
-                max: RECORD_BYTES_MAX,
-            };
+        if inside != Inside::Line && (is_too_long || self.rest == Rest::None) {
+            let (what, path) = (inside.what(), self.path.clone());
+            let error = InputError::NotClosed { what, path, line: self.line, max: RECORD_BYTES_MAX };
             return Err(ItemError::fatal(error));
         }
         if !is_too_long {
@@ -198,6 +200,10 @@ impl Input {
         let error = self.too_long(&cut);
         self.drop_line().map_err(ItemError::fatal)?;
         Err(error)
+    }
+
+    fn broken(&self, reason: &'static str) -> ItemError {
+        ItemError::fatal(InputError::Broken { path: self.path.clone(), line: self.line, reason })
     }
 
     fn too_long(&self, cut: &Cut) -> ItemError {

@@ -20,6 +20,12 @@ pub trait Layout: Clone + Send + 'static {
         beginning: Beginning,
         text: &mut Vec<u8>,
     ) -> Result<(), ItemError>;
+
+    /// What comes after the last item.
+    #[doc(hidden)]
+    fn end(&self) -> &str {
+        ""
+    }
 }
 
 /// Whether the file is still empty.
@@ -32,8 +38,8 @@ pub enum Beginning {
     OfChunk,
 }
 
-/// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter) and
-/// [`TextWriter`](super::TextWriter).
+/// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter),
+/// [`JsonWriter`](super::JsonWriter) and [`TextWriter`](super::TextWriter).
 ///
 /// It writes to `<path>.part`, and renames the file when the step completes, so the file is always complete. Each chunk
 /// is on disk before it commits; a restart truncates the part to the last committed chunk. So every item is in the file
@@ -94,6 +100,20 @@ impl<L: Layout> FileWriter<L> {
         let beginning = if self.output.offset() == 0 { Beginning::OfFile } else { Beginning::OfChunk };
         self.text.clear();
         self.layout.add(items, beginning, &mut self.text)?;
+        self.append_text().await
+    }
+
+    /// The end belongs to no chunk: a restart truncates it, and writes it again.
+    async fn end(&mut self) -> Result<(), ItemError> {
+        if self.output.offset() == 0 {
+            self.add(&[]).await?;
+        }
+        self.text.clear();
+        self.text.extend_from_slice(self.layout.end().as_bytes());
+        if self.text.is_empty() { Ok(()) } else { self.append_text().await }
+    }
+
+    async fn append_text(&mut self) -> Result<(), ItemError> {
         let bytes =
             self.encoding.encode(&self.text).map_err(|fault| ItemError::new(ErrorKind::WRITE, fault))?;
         match self.compression {
@@ -126,8 +146,8 @@ impl<L: Layout> ItemStream for FileWriter<L> {
         if self.written == 0 && self.is_skipping_empty {
             return self.output.discard();
         }
-        if self.output.is_open() && self.output.offset() == 0 {
-            self.add(&[]).await?;
+        if self.output.is_open() {
+            self.end().await?;
         }
         self.output.publish().await
     }

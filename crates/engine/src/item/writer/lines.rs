@@ -26,20 +26,28 @@ impl<T> Clone for JsonDocuments<T> {
     }
 }
 
-type AddDocument<T> = fn(&T, &mut Vec<u8>) -> serde_json::Result<()>;
+pub(super) type AddDocument<T> = fn(&T, &mut Vec<u8>) -> serde_json::Result<()>;
 
 impl<T: Serialize + Send + Sync + 'static> JsonLinesWriter<T> {
     /// Writes a file. Its length is saved under `name`, which must be unique within the step.
     pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, path, JsonDocuments { add: |item, text| serde_json::to_writer(text, item) })
+        Self::of(name, path, JsonDocuments { add: add_typed })
     }
 }
 
 impl JsonLinesWriter<Row> {
     /// Writes a file of rows, each as an object. Decimals, dates and the like are text.
     pub fn rows(name: &str, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, path, JsonDocuments { add: |row, text| serde_json::to_writer(text, &row.to_json()) })
+        Self::of(name, path, JsonDocuments { add: add_row })
     }
+}
+
+pub(super) fn add_typed<T: Serialize>(item: &T, text: &mut Vec<u8>) -> serde_json::Result<()> {
+    serde_json::to_writer(text, item)
+}
+
+pub(super) fn add_row(row: &Row, text: &mut Vec<u8>) -> serde_json::Result<()> {
+    serde_json::to_writer(text, &row.to_json())
 }
 
 impl<T: Send + Sync + 'static> Layout for JsonDocuments<T> {

@@ -70,3 +70,11 @@ fn zstd_of_json_lines_becomes_gzip_of_csv() {
     let (read, write) = ("jsonl: { path: in.jsonl.zst }", "csv: { path: out.csv.gz, columns: [id, name] }");
     check("in.jsonl.zst", read, "out.csv.gz", write, &rows());
 }
+
+#[test]
+fn json_arrays_are_copied() {
+    let (read, write) = ("json: { path: in.json.gz }", "json: { path: out.json }");
+    check("in.json.gz", read, "out.json", write, &rows());
+    let (read, write) = ("json: { path: in.json }", "json: { path: out.json.zst }");
+    check("in.json", read, "out.json.zst", write, &rows());
+}

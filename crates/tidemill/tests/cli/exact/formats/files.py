@@ -44,6 +44,10 @@ def write_jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
+def write_json(rows):
+    return json.dumps(rows, indent=2, ensure_ascii=False).encode()
+
+
 def read_csv(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
@@ -52,8 +56,8 @@ def read_jsonl(data):
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-WRITERS = {".csv": write_csv, ".jsonl": write_jsonl}
-READERS = {".csv": read_csv, ".jsonl": read_jsonl}
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json}
+READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads}
 
 
 def main(action, name, *rest):
