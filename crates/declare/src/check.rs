@@ -2,6 +2,7 @@
 
 mod call;
 mod chunk;
+mod file;
 mod flow;
 mod reference;
 

@@ -29,7 +29,7 @@ impl Names {
     fn below(key: &str) -> Self {
         match key {
             "map" => Self::Ordered,
-            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" => Self::Free,
+            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "columns" => Self::Free,
             _ => Self::Known,
         }
     }
@@ -105,6 +105,7 @@ mod tests {
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2, description: 3 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nparameters: { description: 1 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nheaders: { description: 1 }\n",
+            "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\ncolumns: { description: 1 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nparameters: {}\n",
             "job: a\nsteps: [b, c]\n",
         ] {

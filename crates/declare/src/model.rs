@@ -15,7 +15,7 @@ use tidemill_kafka::{Isolation, RowFormat};
 
 mod file;
 
-pub use file::{CsvFormat, DataFile, FileFormat};
+pub use file::{CsvFormat, DataFile, FileFormat, FixedColumn, FixedFormat};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -197,7 +197,7 @@ impl ReadFile {
     /// Empty if they are not known.
     pub(crate) fn columns(&self) -> Vec<String> {
         match self {
-            Self::File(file) => file.format.columns().to_vec(),
+            Self::File(file) => file.format.columns(),
             Self::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
             Self::Sql { .. } => Vec::new(),
         }

@@ -21,5 +21,6 @@ pub use encoding::Encoding;
 pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader, JsonReader};
 pub use roots::{Roots, RootsError};
 pub use writer::{
-    CsvWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter, StatementWriter, TextWriter,
+    Align, CsvWriter, FixedWidthWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter,
+    StatementWriter, TextWriter,
 };

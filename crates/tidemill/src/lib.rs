@@ -114,8 +114,8 @@ pub mod kafka {
 pub mod prelude {
     pub use crate::item::sql::{CursorReader, Database, KeysetReader, SqlQuery, SqlWriter};
     pub use crate::item::{
-        CsvReader, CsvWriter, ErrorKind, FixedWidthReader, ItemError, ItemsReader, ItemsWriter,
-        JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter, Value,
+        CsvReader, CsvWriter, ErrorKind, FixedWidthReader, FixedWidthWriter, ItemError, ItemsReader,
+        ItemsWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter, Value,
     };
     pub use crate::job::{
         Backoff, ChunkScope, CommandExit, CommandSpec, Delivery, ExecutionContext, ItemProcessor, ItemReader,

@@ -3,14 +3,15 @@
 use super::endpoint::{Make, READ, WRITE};
 use super::path::FilePath;
 use super::{Builder, Built};
-use crate::model::{ChunkFile, CsvFormat, DataFile, FileFormat, Names, WriteFile};
+use crate::model::{ChunkFile, CsvFormat, DataFile, FileFormat, FixedColumn, Names, WriteFile};
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::reader::FileReader;
 use tidemill_engine::item::reader::file::Format;
 use tidemill_engine::item::writer::FileWriter;
 use tidemill_engine::item::writer::file::Layout;
 use tidemill_engine::item::{
-    BoxReader, BoxWriter, CsvReader, CsvWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter,
+    BoxReader, BoxWriter, CsvReader, CsvWriter, FixedWidthReader, FixedWidthWriter, JsonLinesReader,
+    JsonLinesWriter, JsonReader, JsonWriter,
 };
 use tidemill_engine::job::StepScope;
 
@@ -24,6 +25,13 @@ impl Builder<'_> {
                 FileFormat::JsonLines => {
                     let reader: JsonLinesReader<Row> = reader(&file, place)?;
                     BoxReader::new(reader)
+                }
+                FileFormat::FixedWidth(fixed) => {
+                    let mut reader: FixedWidthReader<Row> = reader(&file, place)?;
+                    for column in &fixed.columns {
+                        reader = reader.column(&column.name.value, column.range.clone());
+                    }
+                    BoxReader::new(if fixed.counts_bytes { reader.in_bytes() } else { reader })
                 }
                 FileFormat::Json => {
                     let reader: JsonReader<Row> = reader(&file, place)?;
@@ -41,11 +49,20 @@ impl Builder<'_> {
             Ok(match &file.format {
                 FileFormat::Csv(csv) => {
                     let writer = CsvWriter::rows(WRITE, target).delimiter(csv.delimiter);
+                    let writer = writer.quote(csv.quote.unwrap_or(b'"'));
                     let writer = match &columns {
                         _ if !csv.has_headers => writer.no_headers(),
                         Some(columns) => writer.columns(columns),
                         None => writer,
                     };
+                    finished(writer, &file, &path)
+                }
+                FileFormat::FixedWidth(fixed) => {
+                    let mut writer = FixedWidthWriter::rows(WRITE, target);
+                    for FixedColumn { name, range, align, pad } in &fixed.columns {
+                        writer = writer.column(&name.value, range.clone(), *align, *pad);
+                    }
+                    let writer = if fixed.counts_bytes { writer.in_bytes() } else { writer };
                     finished(writer, &file, &path)
                 }
                 FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),
@@ -67,7 +84,7 @@ fn reader<F: Format>(
         true => FileReader::rows_pattern(READ, rendered),
         false => FileReader::rows(READ, rendered),
     };
-    let reader = reader.encoding(file.encoding).count_total();
+    let reader = reader.encoding(file.encoding).skip_lines(file.skip_lines).count_total();
     let reader = match file.compression {
         Some(compression) => reader.compression(compression),
         None => reader,
@@ -76,7 +93,11 @@ fn reader<F: Format>(
 }
 
 fn csv_reader(reader: CsvReader<Row>, csv: &CsvFormat) -> CsvReader<Row> {
-    let reader = reader.delimiter(csv.delimiter);
+    let reader = reader.delimiter(csv.delimiter).quote(csv.quote);
+    let reader = match csv.comment {
+        Some(mark) => reader.comment(mark),
+        None => reader,
+    };
     match (csv.columns.is_empty(), csv.has_headers) {
         (true, true) => reader,
         (true, false) => reader.no_headers(),
@@ -105,7 +126,7 @@ pub(super) fn order(chunk: &ChunkFile) -> Option<Vec<String>> {
     let named = file.format.columns();
     let columns = match file.format.is_ordered() {
         true if named.is_empty() => chunk.columns(),
-        true => named.to_vec(),
+        true => named,
         false => return None,
     };
     Some(columns).filter(|columns| !columns.is_empty())

@@ -3,9 +3,7 @@
 use super::Checker;
 use super::reference::partition_names;
 use crate::diagnostic::did_you_mean;
-use crate::model::{
-    At, ChunkFile, FileFormat, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode,
-};
+use crate::model::{At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode};
 use crate::template::Template;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -16,14 +14,7 @@ use tidemill_kafka::From;
 
 impl Checker<'_> {
     pub(super) fn chunk(&mut self, chunk: &ChunkFile) {
-        if let ReadFile::File(file) = &chunk.read.value
-            && let FileFormat::Csv(csv) = &file.format
-            && !csv.has_headers
-            && csv.columns.is_empty()
-        {
-            let what = "a file without a header needs the names of its columns";
-            self.wrong(&file.path, what, "add columns: [first, second]");
-        }
+        self.data_files(chunk);
         if let ReadFile::Kafka(file) = &chunk.read.value {
             self.kafka(file, chunk);
         }
@@ -52,8 +43,8 @@ impl Checker<'_> {
                 }
             }
             WriteFile::File(file) => {
-                let columns = file.format.columns().iter();
-                let named = columns.map(|name| At { value: name.clone(), place: file.path.place });
+                let columns = file.format.columns().into_iter();
+                let named = columns.map(|value| At { value, place: file.path.place });
                 let named: Vec<_> = named.collect();
                 self.unknown_columns(&file.path, &named, &made);
                 if file.format.is_ordered() && named.is_empty() && made.is_empty() {

@@ -1,5 +1,6 @@
 //! Sources and destinations: files, SQL, Kafka, and the outbox.
 
+use super::file::Way;
 use super::{Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
 use crate::model::{At, KafkaFile, OutboxFile, ReadFile, StatementFile, WriteFile, WriteMode};
@@ -7,10 +8,10 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "jsonl" "json" "sql" "kafka"]
-        "read: { csv: { path: \"in.csv\" } }, or with jsonl, json, sql or kafka";
-    WRITE = "write" ["sql" "csv" "jsonl" "json" "outbox"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, jsonl, json or outbox";
+    READ = "read" ["csv" "fixed_width" "jsonl" "json" "sql" "kafka"]
+        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, sql or kafka";
+    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "outbox"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json or outbox";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]
@@ -32,7 +33,7 @@ impl Reader<'_> {
         let read = match kind {
             "sql" => self.query(value)?,
             "kafka" => ReadFile::Kafka(self.kafka(value)?),
-            format => ReadFile::File(self.file(format, value)?),
+            format => ReadFile::File(self.file(format, value, Way::Read)?),
         };
         Some(At { value: read, place: node.place })
     }
@@ -51,7 +52,7 @@ impl Reader<'_> {
             "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
             "sql" if is_statement(value) => self.statement(value)?,
             "sql" => self.rows(value)?,
-            format => WriteFile::File(self.file(format, value)?),
+            format => WriteFile::File(self.file(format, value, Way::Write)?),
         };
         Some(At { value: write, place: node.place })
     }

@@ -159,3 +159,57 @@ steps:
     let told = &run.end.exit.description;
     assert!(told.contains("there is no column \"amuont\"; there are id, amount"), "{told}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fixed_width_files_are_read_and_written_by_positions_from_one() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("in.txt", "BALANCES\nKim   0001250 A\n이영희   0000007 B\n");
+    let text = r#"
+job: fixed
+steps:
+  - name: to_csv
+    chunk: 10
+    read: { fixed_width: { path: "@/in.txt", skip_lines: 1, columns: { name: 1-6, cents: 7-13, kind: 15 } } }
+    process: { map: { kind: "row.kind", name: "row.name", cents: "int(row.cents)" } }
+    write: { csv: { path: "@/out.csv", quote: "'", delimiter: ";" } }
+  - name: back
+    chunk: 10
+    read: { csv: { path: "@/out.csv", quote: "'", delimiter: ";" } }
+    write:
+      fixed_width:
+        path: "@/back.txt"
+        columns: { kind: 10, cents: { at: 1-4, align: right, pad: "0" }, name: 5-9 }
+"#;
+
+    let run = stand.run(text, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.content("out.csv"), "kind;name;cents\nA;Kim;1250\nB;이영희;7\n");
+    assert_eq!(stand.content("back.txt"), "1250Kim  A\n0007이영희  B\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn csv_can_have_other_quotes_comments_and_lines_before_its_header() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("in.csv", "exported 2026-11-15\nid;name\n# none\n1;'a;b'\n2;\"c\"\n");
+    stand.write("plain.csv", "id,name\n1,\"a\n");
+    stand.write("twice.csv", "id,name,id\n1,a,2\n");
+    let job = |file: &str, options: &str| {
+        format!(
+            "job: {file}\nsteps:\n  - name: s\n    chunk: 1\n    read: {{ csv: {{ path: \"@/{file}.csv\"{options} }} }}\n    \
+             write: {{ json: {{ path: \"@/{file}.json\" }} }}\n"
+        )
+    };
+
+    let read =
+        stand.run(&job("in", ", delimiter: ';', quote: \"'\", comment: '#', skip_lines: 1"), &[]).await;
+    let plain = stand.run(&job("plain", ", quote: none"), &[]).await;
+    let twice = stand.run(&job("twice", ""), &[]).await;
+
+    assert!(read.is_completed() && plain.is_completed(), "{:?} {:?}", read.end, plain.end);
+    let expected = "[\n{\"id\":\"1\",\"name\":\"a;b\"},\n{\"id\":\"2\",\"name\":\"\\\"c\\\"\"}\n]\n";
+    assert_eq!(stand.content("in.json"), expected);
+    assert_eq!(stand.content("plain.json"), "[\n{\"id\":\"1\",\"name\":\"\\\"a\"}\n]\n");
+    let told = &twice.end.exit.description;
+    assert!(told.contains("columns 1 and 3 are both named \"id\""), "{told}");
+}

@@ -25,6 +25,17 @@ impl Columns {
         let shared: Arc<[String]> = names.into_iter().map(Into::into).collect();
         Self { record: shared.iter().collect(), shared }
     }
+
+    /// Why the names cannot be used. Several columns may be without a name: nothing can refer to them.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.shared.iter().enumerate().filter(|(_, name)| !name.is_empty()).find_map(|(index, name)| {
+            let first = self.shared[..index].iter().position(|other| other == name)? + 1;
+            let second = index + 1;
+            Some(format!(
+                "columns {first} and {second} are both named {name:?}; give one of them another name"
+            ))
+        })
+    }
 }
 
 impl Fields {

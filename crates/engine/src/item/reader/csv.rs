@@ -11,7 +11,7 @@ use tidemill_domain::item::Row;
 /// Reads delimited files: one record per line (quoted fields may contain line ends), fields separated by a comma or
 /// another [`delimiter`](FileReader::delimiter).
 ///
-/// The first record names the columns, which items are built from. A record with more or fewer fields than columns is a
+/// The first record names the columns, which items are built from. Two columns of the same name are refused. A record with more or fewer fields than columns is a
 /// parse error; so is text after a closing quote. A quote that is never closed ends the step, because it is unknown how
 /// much of the file it has swallowed. Empty lines are skipped.
 ///
@@ -140,7 +140,8 @@ impl Format for Csv {
     type Scanner = CsvScanner;
 
     fn refusal(&self) -> Option<String> {
-        self.scanner.refusal()
+        let names = || self.fields.columns.as_ref().filter(|_| self.header != Header::Names)?.refusal();
+        self.scanner.refusal().or_else(names)
     }
 
     fn scanner(&mut self) -> &mut CsvScanner {
@@ -154,7 +155,11 @@ impl Format for Csv {
     fn take_header(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
         self.split(bytes, encoding)?;
         if self.header == Header::Names {
-            self.fields.columns = Some(Columns::new(&self.fields.record));
+            let columns = Columns::new(&self.fields.record);
+            if let Some(refusal) = columns.refusal() {
+                return Err(refusal);
+            }
+            self.fields.columns = Some(columns);
         }
         Ok(())
     }

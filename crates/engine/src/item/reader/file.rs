@@ -163,6 +163,8 @@ impl<F: Format, T> FileReader<F, T> {
         pub fn encoding(self, encoding: Encoding) { self.opening.encoding = encoding }
         /// How the files are packed; by default their first bytes and their names tell.
         pub fn compression(self, compression: Compression) { self.opening.compression = Some(compression) }
+        /// Skips so many lines at the beginning of each file, before its header.
+        pub fn skip_lines(self, lines: u64) { self.opening.skip_lines = lines }
         /// Counts all records before the first read, for the progress bar. This reads every file twice.
         pub fn count_total(self) { self.is_counting = true }
         /// Reads only files in these folders.

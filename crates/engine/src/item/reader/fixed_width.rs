@@ -94,12 +94,14 @@ impl Format for FixedWidth {
         if self.columns.is_empty() {
             return Some("no column was named".to_owned());
         }
-        self.columns.iter().find(|(_, range)| range.is_empty()).map(|(name, range)| {
+        let names = || self.fields.columns.as_ref()?.refusal();
+        let empty = self.columns.iter().find(|(_, range)| range.is_empty()).map(|(name, range)| {
             format!(
                 "column {name:?} has no characters: it begins at {} and ends at {}",
                 range.start, range.end
             )
-        })
+        });
+        empty.or_else(names)
     }
 
     fn scanner(&mut self) -> &mut LineScanner {

@@ -42,6 +42,8 @@ pub(crate) struct Opening {
     pub(crate) compression: Option<Compression>,
     /// Folders that it must be in.
     pub(crate) roots: Option<Roots>,
+    /// Lines before the header or the first record.
+    pub(crate) skip_lines: u64,
 }
 
 /// Start of the next record.
@@ -61,7 +63,7 @@ pub(crate) struct Cut {
 }
 
 impl Input {
-    /// Opens a file and skips a UTF-8 byte order mark.
+    /// Opens a file, and skips a UTF-8 byte order mark and the first lines.
     pub(crate) fn open(path: &Path, opening: &Opening) -> Result<Self, InputError> {
         let shown = path.display().to_string();
         let cannot_open = |source| InputError::Open { path: shown.clone(), source };
@@ -102,6 +104,9 @@ impl Input {
                 input.pass(BYTE_ORDER_MARK.len(), 0);
             }
             _ => {}
+        }
+        for _ in 0..opening.skip_lines {
+            input.drop_line()?;
         }
         Ok(input)
     }

@@ -28,6 +28,7 @@ pub type CsvWriter<T> = FileWriter<CsvLines<T>>;
 /// Items as delimited lines.
 pub struct CsvLines<T> {
     delimiter: u8,
+    quote: u8,
     terminator: Terminator,
     header: Header,
     add: Add<T>,
@@ -35,8 +36,8 @@ pub struct CsvLines<T> {
 
 impl<T> Clone for CsvLines<T> {
     fn clone(&self) -> Self {
-        let Self { delimiter, terminator, header, add } = self;
-        Self { delimiter: *delimiter, terminator: *terminator, header: header.clone(), add: *add }
+        let Self { delimiter, quote, terminator, add, .. } = *self;
+        Self { delimiter, quote, terminator, header: self.header.clone(), add }
     }
 }
 
@@ -77,6 +78,8 @@ impl<T: Send + Sync + 'static> CsvWriter<T> {
     tidemill_domain::setters! {
         /// Field separator; a comma by default.
         pub fn delimiter(self, delimiter: u8) { self.layout.delimiter = delimiter }
+        /// Quote character; `"` by default.
+        pub fn quote(self, quote: u8) { self.layout.quote = quote }
         /// Writes no header.
         pub fn no_headers(self) { self.layout.header = Header::None }
         /// Names the columns, in the order of the fields. The header is written even without items.
@@ -90,7 +93,8 @@ impl<T: Send + Sync + 'static> CsvWriter<T> {
 
 impl<T> CsvLines<T> {
     fn new(add: Add<T>) -> Self {
-        Self { delimiter: b',', terminator: Terminator::Any(b'\n'), header: Header::OfItems, add }
+        let terminator = Terminator::Any(b'\n');
+        Self { delimiter: b',', quote: b'"', terminator, header: Header::OfItems, add }
     }
 
     fn write(&self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), csv::Error> {
@@ -100,6 +104,7 @@ impl<T> CsvLines<T> {
         };
         let mut lines = WriterBuilder::new()
             .delimiter(self.delimiter)
+            .quote(self.quote)
             .terminator(self.terminator)
             .has_headers(names == NamesOfItems::First)
             .from_writer(text);

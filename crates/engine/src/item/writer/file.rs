@@ -21,6 +21,12 @@ pub trait Layout: Clone + Send + 'static {
         text: &mut Vec<u8>,
     ) -> Result<(), ItemError>;
 
+    /// Tells the encoding of the file. The text is UTF-8 and encoded afterwards.
+    #[doc(hidden)]
+    fn set_encoding(&mut self, encoding: Encoding) {
+        let _unused = encoding;
+    }
+
     /// What comes after the last item.
     #[doc(hidden)]
     fn end(&self) -> &str {
@@ -39,7 +45,7 @@ pub enum Beginning {
 }
 
 /// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter),
-/// [`JsonWriter`](super::JsonWriter) and [`TextWriter`](super::TextWriter).
+/// [`JsonWriter`](super::JsonWriter), [`FixedWidthWriter`](super::FixedWidthWriter) and [`TextWriter`](super::TextWriter).
 ///
 /// It writes to `<path>.part`, and renames the file when the step completes, so the file is always complete. Each chunk
 /// is on disk before it commits; a restart truncates the part to the last committed chunk. So every item is in the file
@@ -88,7 +94,10 @@ impl<L: Layout> FileWriter<L> {
         /// Writes no file when there are no items. An existing file is then left alone.
         pub fn skip_if_empty(self) { self.is_skipping_empty = true }
         /// Text encoding; UTF-8 by default. Characters that it does not have are an error.
-        pub fn encoding(self, encoding: Encoding) { self.encoding = encoding }
+        pub fn encoding(self, encoding: Encoding) {
+            self.encoding = encoding;
+            self.layout.set_encoding(encoding)
+        }
         /// How the file is packed; by default its name tells.
         pub fn compression(self, compression: Compression) { self.compression = compression }
         /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed

@@ -308,3 +308,38 @@ async fn a_name_can_be_wrong_about_how_a_file_is_packed() {
     assert_eq!(all(reader).await, payments(3));
     assert_eq!(all(CsvReader::<Payment>::new("in", &packed)).await, payments(3), "the first bytes tell");
 }
+
+#[tokio::test]
+async fn two_columns_of_one_name_are_refused_with_both_numbers() {
+    let folder = Folder::new();
+    let path = folder.put("in.csv", "id,name,,memo,,name\n1,a,b,c,d,e\n");
+
+    let refused = fatal(open(CsvReader::rows("in", &path), &ExecutionContext::new()).await);
+    let given = CsvReader::rows("in", &path).columns(["a", "b", "a", "c", "d", "e"]);
+    let given = fatal(open(given, &ExecutionContext::new()).await);
+    let renamed = CsvReader::rows("in", &path).columns(["a", "b", "c", "d", "e", "f"]).has_headers();
+
+    assert!(refused.contains("columns 2 and 6 are both named \"name\"; give one"), "{refused}");
+    assert!(given.contains("columns 1 and 3 are both named \"a\""), "{given}");
+    assert_eq!(all(renamed).await.len(), 1);
+}
+
+#[tokio::test]
+async fn lines_before_the_header_are_skipped_in_each_file() {
+    let folder = Folder::new();
+    let text = "Report of \"today\n\n# Payments\nid;name;memo\n#1;x;y\n2;'a;''b''';\n";
+    folder.put("a.csv", text);
+    folder.put("b.csv.gz", gzip(text));
+    folder.put("c.csv", "only one line");
+    let reader = || {
+        let reader = CsvReader::<Payment>::pattern("in", folder.pattern("*.csv*"));
+        reader.delimiter(b';').quote(b'\'').comment(b'#').skip_lines(3)
+    };
+
+    let seen = check_every_restart(reader).await;
+
+    let expected = || Ok(Payment { id: 2, name: "a;'b'".to_owned(), memo: None });
+    assert_eq!(seen, [expected(), expected()]);
+    let counted = open(reader().count_total(), &ExecutionContext::new()).await.unwrap();
+    assert_eq!(counted.total(), Some(2));
+}

@@ -78,3 +78,12 @@ fn json_arrays_are_copied() {
     let (read, write) = ("json: { path: in.json }", "json: { path: out.json.zst }");
     check("in.json", read, "out.json.zst", write, &rows());
 }
+
+#[test]
+fn fixed_width_files_are_copied() {
+    let name = |id: i64| ["김철수", "Lee", ""][id as usize % 3];
+    let rows: Vec<Value> = (1..=ROWS).map(|id| json!({ "id": id.to_string(), "name": name(id) })).collect();
+    let read = "fixed_width: { path: in.txt, columns: { id: 1-6, name: 7-20 } }";
+    let write = "fixed_width: { path: out.txt, columns: { id: { at: 1-6, align: right }, name: 7-20 } }";
+    check("in.txt", read, "out.txt", write, &rows);
+}

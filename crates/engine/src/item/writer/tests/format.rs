@@ -1,11 +1,12 @@
 //! Formats that have more than lines: what a crash and a rollback at any point leave.
 
-use super::{Folder, Run, balances, chunk, text};
-use crate::item::JsonWriter;
+use super::{Folder, Run, balances, chunk, fatal, text};
 use crate::item::writer::FileWriter;
 use crate::item::writer::file::Layout;
+use crate::item::{Align, Encoding, FixedWidthWriter, JsonWriter};
 use crate::job::{ItemStream, ItemWriter};
 use std::path::Path;
+use tidemill_domain::item::{ErrorKind, Phase, Row};
 use tidemill_domain::job::ExecutionContext;
 
 /// The content of the file, which is the same wherever the writer dies or rolls back.
@@ -70,4 +71,61 @@ async fn an_array_without_values_is_an_array() {
     run.complete::<u8>().await;
 
     assert_eq!(serde_json::from_str::<Vec<u8>>(&text(&path)).unwrap(), [0; 0]);
+}
+
+fn fixed(path: &Path) -> FixedWidthWriter<Row> {
+    FixedWidthWriter::rows("out", path)
+        .column("amount", 8..14, Align::Right, '0')
+        .column("account", 0..6, Align::Left, ' ')
+        .encoding(Encoding::EucKr)
+        .in_bytes()
+}
+
+fn row(account: &str, amount: i64) -> Row {
+    Row::new(["account".to_owned(), "amount".to_owned()].into(), vec![account.into(), amount.into()])
+}
+
+#[tokio::test]
+async fn columns_are_at_their_places_whatever_their_values() {
+    let written = check_every_crash(
+        |path| fixed(path).encoding(Encoding::Utf8),
+        &[row("abc", 12), row("가나", -7), row("abcdef", 123_456)],
+    )
+    .await;
+
+    assert_eq!(written, "abc     000012\n가나  -00007\nabcdef  123456\n");
+}
+
+#[tokio::test]
+async fn bytes_are_those_of_the_encoding() {
+    let folder = Folder::new();
+    let path = folder.path("out.txt");
+    let mut run = Run::open(fixed(&path), &ExecutionContext::new()).await.unwrap();
+
+    run.commit(&[row("김철수", 1)]).await;
+    run.complete::<Row>().await;
+
+    assert_eq!(std::fs::read(&path).unwrap(), b"\xb1\xe8\xc3\xb6\xbc\xf6  000001\n");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_an_error_and_never_cut_off() {
+    let folder = Folder::new();
+    let path = folder.path("out.txt");
+    let mut run = Run::open(fixed(&path), &ExecutionContext::new()).await.unwrap();
+    for (item, expected) in [
+        (row("김철수1", 1), "column \"account\" has 6 bytes, but the value has 7"),
+        (row("a", -123_456), "column \"amount\" has 6 bytes, but the value has 7"),
+        (row("a\nb", 1), "column \"account\" has a line end"),
+    ] {
+        let error = run.writer.write(&[item], &mut chunk().await).await.unwrap_err();
+
+        assert_eq!(error.kind_in(Phase::Write), ErrorKind::WRITE);
+        assert!(error.text().contains(expected), "{}", error.text());
+    }
+    run.complete::<Row>().await;
+    assert_eq!(text(&path), "");
+    let overlapping = fixed(&folder.path("other.txt")).column("memo", 5..9, Align::Left, ' ');
+    let mut run = Run::open(overlapping, &ExecutionContext::new()).await.unwrap();
+    assert!(fatal(run.writer.write(&[row("a", 1)], &mut chunk().await).await).contains("overlap"));
 }

@@ -48,6 +48,16 @@ def write_json(rows):
     return json.dumps(rows, indent=2, ensure_ascii=False).encode()
 
 
+def write_txt(rows):
+    return "".join(f"{row['id']:<6}{row['name']:<14}\n" for row in rows).encode()
+
+
+def read_txt(data):
+    lines = data.decode().splitlines()
+    assert all(len(line) == 20 for line in lines), lines
+    return [{"id": line[:6].strip(), "name": line[6:].strip()} for line in lines]
+
+
 def read_csv(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
@@ -56,8 +66,8 @@ def read_jsonl(data):
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json}
-READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads}
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt}
+READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt}
 
 
 def main(action, name, *rest):

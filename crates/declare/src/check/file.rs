@@ -1,0 +1,59 @@
+//! Files of a chunk step: options that go together, and columns that do.
+
+use super::Checker;
+use crate::model::{At, ChunkFile, CsvFormat, DataFile, FileFormat, FixedFormat, ReadFile, WriteFile};
+
+impl Checker<'_> {
+    pub(super) fn data_files(&mut self, chunk: &ChunkFile) {
+        if let ReadFile::File(file) = &chunk.read.value {
+            match &file.format {
+                FileFormat::Csv(csv) if !csv.has_headers && csv.columns.is_empty() => {
+                    let what = "a file without a header needs the names of its columns";
+                    self.wrong(&file.path, what, "add columns: [first, second]");
+                }
+                FileFormat::Csv(csv) => self.csv_columns_twice(file, csv),
+                _ => {}
+            }
+            self.data_file(file);
+        }
+        if let WriteFile::File(file) = &chunk.write.value {
+            self.data_file(file);
+            if let FileFormat::FixedWidth(fixed) = &file.format {
+                self.overlapping(fixed);
+            }
+        }
+    }
+
+    /// Checks what is the same for reading and writing.
+    fn data_file(&mut self, file: &DataFile) {
+        if let FileFormat::Csv(csv) = &file.format {
+            let marks: Vec<u8> =
+                [Some(csv.delimiter), csv.quote, csv.comment].into_iter().flatten().collect();
+            if (1..marks.len()).any(|index| marks[..index].contains(&marks[index])) {
+                let what = "delimiter, quote and comment are the same character";
+                self.wrong(&file.path, what, "choose different characters");
+            }
+        }
+    }
+
+    fn csv_columns_twice(&mut self, file: &DataFile, csv: &CsvFormat) {
+        for (index, name) in csv.columns.iter().enumerate() {
+            if let Some(first) = csv.columns[..index].iter().position(|other| other == name) {
+                let what = format!("columns {} and {} are both named {name:?}", first + 1, index + 1);
+                self.wrong(&file.path, what, "give one of them another name");
+            }
+        }
+    }
+
+    fn overlapping(&mut self, fixed: &FixedFormat) {
+        let mut columns: Vec<_> = fixed.columns.iter().collect();
+        columns.sort_by_key(|column| column.range.start);
+        for pair in columns.windows(2) {
+            if pair[0].range.end > pair[1].range.start {
+                let other: &At<String> = &pair[1].name;
+                let what = format!("the columns {:?} and {:?} overlap", pair[0].name.value, other.value);
+                self.wrong(other, what, "give each column its own positions");
+            }
+        }
+    }
+}
