@@ -116,6 +116,7 @@ pub mod prelude {
     pub use crate::item::{
         CsvReader, CsvWriter, ErrorKind, FixedWidthReader, FixedWidthWriter, ItemError, ItemsReader,
         ItemsWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter, Value,
+        XmlReader, XmlWriter,
     };
     pub use crate::job::{
         Backoff, ChunkScope, CommandExit, CommandSpec, Delivery, ExecutionContext, ItemProcessor, ItemReader,

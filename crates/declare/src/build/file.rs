@@ -11,7 +11,7 @@ use tidemill_engine::item::writer::FileWriter;
 use tidemill_engine::item::writer::file::Layout;
 use tidemill_engine::item::{
     BoxReader, BoxWriter, CsvReader, CsvWriter, FixedWidthReader, FixedWidthWriter, JsonLinesReader,
-    JsonLinesWriter, JsonReader, JsonWriter,
+    JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter,
 };
 use tidemill_engine::job::StepScope;
 
@@ -32,6 +32,11 @@ impl Builder<'_> {
                         reader = reader.column(&column.name.value, column.range.clone());
                     }
                     BoxReader::new(if fixed.counts_bytes { reader.in_bytes() } else { reader })
+                }
+                FileFormat::Xml(xml) => {
+                    let reader: XmlReader<Row> = reader(&file, place)?;
+                    let reader = reader.record(&xml.record.value);
+                    BoxReader::new(if xml.columns.is_empty() { reader } else { reader.columns(&xml.columns) })
                 }
                 FileFormat::Json => {
                     let reader: JsonReader<Row> = reader(&file, place)?;
@@ -63,6 +68,15 @@ impl Builder<'_> {
                         writer = writer.column(&name.value, range.clone(), *align, *pad);
                     }
                     let writer = if fixed.counts_bytes { writer.in_bytes() } else { writer };
+                    finished(writer, &file, &path)
+                }
+                FileFormat::Xml(xml) => {
+                    let writer = XmlWriter::rows(WRITE, target).record(&xml.record.value);
+                    let writer = writer.attributes(&xml.attributes);
+                    let writer = match &xml.root {
+                        Some(root) => writer.root(&root.value),
+                        None => writer,
+                    };
                     finished(writer, &file, &path)
                 }
                 FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),

@@ -1,7 +1,10 @@
 //! Files of a chunk step: options that go together, and columns that do.
 
 use super::Checker;
-use crate::model::{At, ChunkFile, CsvFormat, DataFile, FileFormat, FixedFormat, ReadFile, WriteFile};
+use crate::model::{
+    At, ChunkFile, CsvFormat, DataFile, FileFormat, FixedFormat, ReadFile, WriteFile, XmlFormat,
+};
+use tidemill_engine::item::writer::xml::is_xml_name;
 
 impl Checker<'_> {
     pub(super) fn data_files(&mut self, chunk: &ChunkFile) {
@@ -18,8 +21,10 @@ impl Checker<'_> {
         }
         if let WriteFile::File(file) = &chunk.write.value {
             self.data_file(file);
-            if let FileFormat::FixedWidth(fixed) = &file.format {
-                self.overlapping(fixed);
+            match &file.format {
+                FileFormat::FixedWidth(fixed) => self.overlapping(fixed),
+                FileFormat::Xml(xml) => self.xml_names(xml, chunk),
+                _ => {}
             }
         }
     }
@@ -41,6 +46,20 @@ impl Checker<'_> {
             if let Some(first) = csv.columns[..index].iter().position(|other| other == name) {
                 let what = format!("columns {} and {} are both named {name:?}", first + 1, index + 1);
                 self.wrong(&file.path, what, "give one of them another name");
+            }
+        }
+    }
+
+    fn xml_names(&mut self, xml: &XmlFormat, chunk: &ChunkFile) {
+        let columns = chunk.map.iter().map(|(column, _)| column);
+        for name in [&xml.record].into_iter().chain(&xml.root).chain(columns) {
+            if !is_xml_name(&name.value) {
+                let what = format!("{:?} cannot be the name of an XML element", name.value);
+                self.wrong(
+                    name,
+                    what,
+                    "choose a name of letters, digits, - _ and . that begins with a letter",
+                );
             }
         }
     }

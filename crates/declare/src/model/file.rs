@@ -23,6 +23,7 @@ pub enum FileFormat {
     JsonLines,
     /// An array.
     Json,
+    Xml(XmlFormat),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -51,6 +52,18 @@ pub struct FixedColumn {
     pub pad: char,
 }
 
+#[derive(Clone, PartialEq, Debug)]
+pub struct XmlFormat {
+    /// The element of an item.
+    pub record: At<String>,
+    /// The element around all; when writing.
+    pub root: Option<At<String>>,
+    /// Columns that are attributes; when writing.
+    pub attributes: Vec<String>,
+    /// Which columns are read; empty means those that are there.
+    pub columns: Vec<String>,
+}
+
 impl FileFormat {
     /// The key of a job file.
     pub const fn word(&self) -> &'static str {
@@ -59,6 +72,7 @@ impl FileFormat {
             Self::FixedWidth(_) => "fixed_width",
             Self::JsonLines => "jsonl",
             Self::Json => "json",
+            Self::Xml(_) => "xml",
         }
     }
 
@@ -67,6 +81,8 @@ impl FileFormat {
         match self {
             Self::Csv(csv) => csv.columns.clone(),
             Self::FixedWidth(fixed) => fixed.columns.iter().map(|column| column.name.value.clone()).collect(),
+            // Only one of them is there: attributes are written, columns are read.
+            Self::Xml(xml) => [xml.columns.as_slice(), &xml.attributes].concat(),
             Self::JsonLines | Self::Json => Vec::new(),
         }
     }

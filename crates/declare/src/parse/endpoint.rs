@@ -8,10 +8,10 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "fixed_width" "jsonl" "json" "sql" "kafka"]
-        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, sql or kafka";
-    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "outbox"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json or outbox";
+    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "sql" "kafka"]
+        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, sql or kafka";
+    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml or outbox";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]

@@ -1,9 +1,9 @@
-//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines and JSON arrays.
+//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines, JSON arrays and XML.
 
 use super::fields::shown;
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Key, Node};
-use crate::model::{At, CsvFormat, DataFile, FileFormat, FixedColumn, FixedFormat};
+use crate::model::{At, CsvFormat, DataFile, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 use std::ops::Range;
 use tidemill_engine::item::{Align, Compression, Encoding};
 
@@ -22,6 +22,10 @@ tables! {
         "jsonl: { path: \"in.jsonl\" }";
     JSON = "json" ["path" "compression"]
         "json: { path: \"in.json\" }";
+    XML = "xml" ["path" "record" "columns" "encoding" "compression"]
+        "xml: { path: \"in.xml\", record: transaction }";
+    XML_TO_WRITE = "xml" ["path" "record" "root" "attributes" "encoding" "compression"]
+        "xml: { path: \"out.xml\", record: transaction, root: transactions }";
 }
 
 const ENCODINGS: [(&str, Encoding); 3] =
@@ -46,6 +50,8 @@ impl Reader<'_> {
             ("fixed_width", Way::Read) => FIXED,
             ("fixed_width", Way::Write) => FIXED_TO_WRITE,
             ("json", _) => JSON,
+            ("xml", Way::Read) => XML,
+            ("xml", Way::Write) => XML_TO_WRITE,
             _ => JSON_LINES,
         };
         let fields = self.file_table(node, table)?;
@@ -60,6 +66,7 @@ impl Reader<'_> {
             "csv" => FileFormat::Csv(self.csv(&fields, way)?),
             "fixed_width" => FileFormat::FixedWidth(self.fixed_width(&fields)?),
             "json" => FileFormat::Json,
+            "xml" => FileFormat::Xml(self.xml(&fields)?),
             _ => FileFormat::JsonLines,
         };
         Some(DataFile { path: path?, compression: compression?, encoding: encoding?, skip_lines, format })
@@ -81,14 +88,21 @@ impl Reader<'_> {
         let quote = fields.get("quote").map_or(Some(Some(b'"')), |node| self.quote(node, way));
         let comment = fields.get("comment").map_or(Some(None), |node| self.comment(node));
         let has_headers = self.truth_of(fields, "header", Truth::Yes);
-        let columns = self.column_names(fields);
+        let columns = self.names_of(fields, "columns");
         let (delimiter, quote, comment) = (delimiter?, quote?, comment?);
         Some(CsvFormat { delimiter, quote, comment, has_headers, columns: columns? })
     }
 
-    fn column_names(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
-        let Some(node) = fields.get("columns") else { return Some(Vec::new()) };
-        Some(self.texts(node, "columns")?.into_iter().map(|column| column.value).collect())
+    fn names_of(&mut self, fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+        let Some(node) = fields.get(key) else { return Some(Vec::new()) };
+        Some(self.texts(node, key)?.into_iter().map(|column| column.value).collect())
+    }
+
+    fn xml(&mut self, fields: &Fields<'_>) -> Option<XmlFormat> {
+        let record = self.required_text(fields, "record");
+        let root = self.text_of(fields, "root");
+        let (attributes, columns) = (self.names_of(fields, "attributes"), self.names_of(fields, "columns"));
+        Some(XmlFormat { record: record?, root, attributes: attributes?, columns: columns? })
     }
 
     fn delimiter(&mut self, node: &Node) -> Option<u8> {

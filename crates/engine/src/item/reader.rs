@@ -7,6 +7,7 @@ pub mod file;
 pub mod fixed_width;
 pub mod json_array;
 pub mod json_lines;
+pub mod xml;
 
 mod columns;
 mod csv_scan;
@@ -15,6 +16,7 @@ mod files;
 mod input;
 mod items;
 mod record;
+mod xml_scan;
 
 pub use self::csv::CsvReader;
 pub use file::FileReader;
@@ -25,3 +27,4 @@ pub use items::ItemsReader;
 pub use json_array::JsonReader;
 pub use json_lines::JsonLinesReader;
 pub use record::RECORD_BYTES_MAX;
+pub use xml::XmlReader;

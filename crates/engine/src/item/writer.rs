@@ -8,6 +8,7 @@ pub mod json_array;
 pub mod lines;
 pub mod outbox;
 pub mod statement;
+pub mod xml;
 
 mod as_row;
 
@@ -22,3 +23,4 @@ pub use json_array::JsonWriter;
 pub use lines::{JsonLinesWriter, TextWriter};
 pub use outbox::OutboxWriter;
 pub use statement::StatementWriter;
+pub use xml::XmlWriter;

@@ -9,6 +9,7 @@ mod json_array;
 mod json_lines;
 mod many_files;
 mod refusal;
+mod xml;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -213,3 +213,30 @@ async fn csv_can_have_other_quotes_comments_and_lines_before_its_header() {
     let told = &twice.end.exit.description;
     assert!(told.contains("columns 1 and 3 are both named \"id\""), "{told}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn xml_records_become_rows_and_rows_become_xml() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write(
+        "in.xml",
+        "<day><transaction id=\"1\"><amount>12.50</amount><memo>a &amp; b</memo></transaction>\n\
+         <transaction id=\"2\"><amount>7</amount></transaction></day>",
+    );
+    let text = r#"
+job: xml
+steps:
+  - name: to_xml
+    chunk: 1
+    read: { xml: { path: "@/in.xml", record: transaction, columns: [id, amount, memo] } }
+    process: { map: { id: "int(row.id)", cents: "decimal(row.amount, 2)", memo: "row.memo" } }
+    write: { xml: { path: "@/out.xml", record: payment, root: payments, attributes: [id] } }
+"#;
+
+    let run = stand.run(text, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    let expected = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<payments>\n  \
+        <payment id=\"1\"><cents>1250</cents><memo>a &amp; b</memo></payment>\n  \
+        <payment id=\"2\"><cents>700</cents></payment>\n</payments>\n";
+    assert_eq!(stand.content("out.xml"), expected);
+}

@@ -24,7 +24,7 @@ const FILE: &str = "file";
 const FINISHED: &str = "file.finished";
 
 /// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth),
-/// [`JsonLines`](super::json_lines::JsonLines) or [`JsonArray`](super::json_array::JsonArray).
+/// [`JsonLines`](super::json_lines::JsonLines), [`JsonArray`](super::json_array::JsonArray) or [`Xml`](super::xml::Xml).
 pub trait Format: Clone + Default + Send + 'static {
     /// Finds the ends of records.
     #[doc(hidden)]
@@ -63,8 +63,8 @@ pub trait Format: Clone + Default + Send + 'static {
 type Parse<F, T> = fn(&mut F, &[u8], Encoding) -> Result<T, String>;
 
 /// Reads the records of one file or of many; see [`CsvReader`](super::CsvReader),
-/// [`FixedWidthReader`](super::FixedWidthReader), [`JsonLinesReader`](super::JsonLinesReader) and
-/// [`JsonReader`](super::JsonReader).
+/// [`FixedWidthReader`](super::FixedWidthReader), [`JsonLinesReader`](super::JsonLinesReader),
+/// [`JsonReader`](super::JsonReader) and [`XmlReader`](super::XmlReader).
 ///
 /// Packed files are recognized by their first bytes or their name (`.gz`, `.zst`). Lines end with LF or CRLF. Records of over 1 MiB are errors.
 #[must_use]

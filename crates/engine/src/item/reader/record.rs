@@ -39,6 +39,8 @@ pub enum Inside {
     Quotes,
     /// A JSON value.
     Value,
+    /// An XML element, comment or other markup.
+    Markup,
 }
 
 impl Inside {
@@ -48,6 +50,7 @@ impl Inside {
             Self::Line => "line",
             Self::Quotes => "quote that opens in the record",
             Self::Value => "JSON value",
+            Self::Markup => "XML element",
         }
     }
 }

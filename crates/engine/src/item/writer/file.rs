@@ -45,7 +45,8 @@ pub enum Beginning {
 }
 
 /// Writes items into a file; see [`CsvWriter`](super::CsvWriter), [`JsonLinesWriter`](super::JsonLinesWriter),
-/// [`JsonWriter`](super::JsonWriter), [`FixedWidthWriter`](super::FixedWidthWriter) and [`TextWriter`](super::TextWriter).
+/// [`JsonWriter`](super::JsonWriter), [`FixedWidthWriter`](super::FixedWidthWriter),
+/// [`XmlWriter`](super::XmlWriter) and [`TextWriter`](super::TextWriter).
 ///
 /// It writes to `<path>.part`, and renames the file when the step completes, so the file is always complete. Each chunk
 /// is on disk before it commits; a restart truncates the part to the last committed chunk. So every item is in the file

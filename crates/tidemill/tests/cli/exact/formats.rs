@@ -87,3 +87,10 @@ fn fixed_width_files_are_copied() {
     let write = "fixed_width: { path: out.txt, columns: { id: { at: 1-6, align: right }, name: 7-20 } }";
     check("in.txt", read, "out.txt", write, &rows);
 }
+
+#[test]
+fn xml_records_are_copied() {
+    let read = "xml: { path: in.xml, record: row }";
+    let write = "xml: { path: out.xml.gz, record: row, root: rows, attributes: [id] }";
+    check("in.xml", read, "out.xml.gz", write, &rows());
+}

@@ -3,7 +3,7 @@
 use super::{Folder, Run, balances, chunk, fatal, text};
 use crate::item::writer::FileWriter;
 use crate::item::writer::file::Layout;
-use crate::item::{Align, Encoding, FixedWidthWriter, JsonWriter};
+use crate::item::{Align, Encoding, FixedWidthWriter, JsonWriter, XmlWriter};
 use crate::job::{ItemStream, ItemWriter};
 use std::path::Path;
 use tidemill_domain::item::{ErrorKind, Phase, Row};
@@ -128,4 +128,53 @@ async fn what_does_not_fit_is_an_error_and_never_cut_off() {
     let overlapping = fixed(&folder.path("other.txt")).column("memo", 5..9, Align::Left, ' ');
     let mut run = Run::open(overlapping, &ExecutionContext::new()).await.unwrap();
     assert!(fatal(run.writer.write(&[row("a", 1)], &mut chunk().await).await).contains("overlap"));
+}
+
+#[tokio::test]
+async fn an_xml_file_has_one_root_and_each_record_once() {
+    let rows: Vec<Row> = ["plain", "a \"b\" <&>", "two\r\nlines", "김"]
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| row(name, index as i64))
+        .collect();
+
+    let written = check_every_crash(
+        |path| XmlWriter::rows("out", path).root("all").record("balance").attributes(["account"]),
+        &rows,
+    )
+    .await;
+
+    let expected = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<all>\n\
+        \x20 <balance account=\"plain\"><amount>0</amount></balance>\n\
+        \x20 <balance account=\"a &quot;b&quot; &lt;&amp;&gt;\"><amount>1</amount></balance>\n\
+        \x20 <balance account=\"two&#13;&#10;lines\"><amount>2</amount></balance>\n\
+        \x20 <balance account=\"김\"><amount>3</amount></balance>\n</all>\n";
+    assert_eq!(written, expected);
+}
+
+#[tokio::test]
+async fn an_xml_file_without_items_has_its_root_and_typed_items_have_their_fields() {
+    let typed = check_every_crash(|path| XmlWriter::new("out", path), &balances(3..4)).await;
+    let folder = Folder::new();
+    let path = folder.path("out.xml");
+    let writer = XmlWriter::rows("out", &path).encoding(Encoding::EucKr);
+    Run::open(writer, &ExecutionContext::new()).await.unwrap().complete::<Row>().await;
+
+    assert!(typed.contains("<record><account>plain</account><amount>3</amount></record>"), "{typed}");
+    assert_eq!(text(&path), "<?xml version=\"1.0\" encoding=\"EUC-KR\"?>\n<records>\n</records>\n");
+}
+
+#[tokio::test]
+async fn what_xml_cannot_hold_is_an_error() {
+    let folder = Folder::new();
+    let writer = XmlWriter::rows("out", folder.path("out.xml"));
+    let mut run = Run::open(writer, &ExecutionContext::new()).await.unwrap();
+
+    let control = run.writer.write(&[row("a\u{1}b", 1)], &mut chunk().await).await.unwrap_err();
+    let name = Row::new(["unit price".to_owned()].into(), vec![1.into()]);
+    let name = fatal(run.writer.write(&[name], &mut chunk().await).await);
+
+    assert_eq!(control.kind_in(Phase::Write), ErrorKind::WRITE);
+    assert!(control.text().contains("column \"account\" has the character U+0001"), "{}", control.text());
+    assert!(name.contains("\"unit price\" cannot be the name"), "{name}");
 }

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import zstandard
@@ -58,6 +59,21 @@ def read_txt(data):
     return [{"id": line[:6].strip(), "name": line[6:].strip()} for line in lines]
 
 
+def write_xml(rows):
+    root = ElementTree.Element("all")
+    parent = ElementTree.SubElement(root, "rows")
+    for row in rows:
+        element = ElementTree.SubElement(parent, "row", id=row["id"])
+        ElementTree.SubElement(element, "name").text = row["name"]
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def read_xml(data):
+    rows = ElementTree.fromstring(data).findall("row")
+    return [{"id": row.get("id"), "name": row.findtext("name")} for row in rows]
+
+
 def read_csv(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
@@ -66,8 +82,8 @@ def read_jsonl(data):
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt}
-READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt}
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt, ".xml": write_xml}
+READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt, ".xml": read_xml}
 
 
 def main(action, name, *rest):
