@@ -15,7 +15,7 @@ use tidemill_kafka::{Isolation, RowFormat};
 
 mod file;
 
-pub use file::{CsvFormat, DataFile, FileFormat, FixedColumn, FixedFormat, XmlFormat};
+pub use file::{CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

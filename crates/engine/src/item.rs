@@ -18,7 +18,9 @@ pub use compose::{
 };
 pub use compression::Compression;
 pub use encoding::Encoding;
-pub use reader::{CsvReader, FixedWidthReader, ItemsReader, JsonLinesReader, JsonReader, XmlReader};
+pub use reader::{
+    CsvReader, ExcelReader, FixedWidthReader, ItemsReader, JsonLinesReader, JsonReader, XmlReader,
+};
 pub use roots::{Roots, RootsError};
 pub use writer::{
     Align, CsvWriter, FixedWidthWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter,

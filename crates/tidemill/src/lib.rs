@@ -114,9 +114,9 @@ pub mod kafka {
 pub mod prelude {
     pub use crate::item::sql::{CursorReader, Database, KeysetReader, SqlQuery, SqlWriter};
     pub use crate::item::{
-        CsvReader, CsvWriter, ErrorKind, FixedWidthReader, FixedWidthWriter, ItemError, ItemsReader,
-        ItemsWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter, Value,
-        XmlReader, XmlWriter,
+        CsvReader, CsvWriter, ErrorKind, ExcelReader, FixedWidthReader, FixedWidthWriter, ItemError,
+        ItemsReader, ItemsWriter, JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, Row, TextWriter,
+        Value, XmlReader, XmlWriter,
     };
     pub use crate::job::{
         Backoff, ChunkScope, CommandExit, CommandSpec, Delivery, ExecutionContext, ItemProcessor, ItemReader,

@@ -3,15 +3,15 @@
 use super::endpoint::{Make, READ, WRITE};
 use super::path::FilePath;
 use super::{Builder, Built};
-use crate::model::{ChunkFile, CsvFormat, DataFile, FileFormat, FixedColumn, Names, WriteFile};
+use crate::model::{ChunkFile, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, Names, WriteFile};
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::reader::FileReader;
 use tidemill_engine::item::reader::file::Format;
 use tidemill_engine::item::writer::FileWriter;
 use tidemill_engine::item::writer::file::Layout;
 use tidemill_engine::item::{
-    BoxReader, BoxWriter, CsvReader, CsvWriter, FixedWidthReader, FixedWidthWriter, JsonLinesReader,
-    JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter,
+    BoxReader, BoxWriter, CsvReader, CsvWriter, ExcelReader, FixedWidthReader, FixedWidthWriter,
+    JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter,
 };
 use tidemill_engine::job::StepScope;
 
@@ -38,6 +38,7 @@ impl Builder<'_> {
                     let reader = reader.record(&xml.record.value);
                     BoxReader::new(if xml.columns.is_empty() { reader } else { reader.columns(&xml.columns) })
                 }
+                FileFormat::Excel(excel) => excel_reader(excel, place)?,
                 FileFormat::Json => {
                     let reader: JsonReader<Row> = reader(&file, place)?;
                     BoxReader::new(reader)
@@ -79,6 +80,7 @@ impl Builder<'_> {
                     };
                     finished(writer, &file, &path)
                 }
+                FileFormat::Excel(_) => return Err(ItemError::fatal("spreadsheets are only read")),
                 FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),
                 FileFormat::Json => finished(JsonWriter::rows(WRITE, target), &file, &path),
             })
@@ -86,17 +88,46 @@ impl Builder<'_> {
     }
 }
 
-/// A reader with the options that all formats share.
+enum Source {
+    One(String),
+    Pattern(String),
+}
+
+fn source(path: &FilePath, scope: &StepScope, names: &Names) -> Result<Source, ItemError> {
+    let rendered = path.rendered(scope, names)?;
+    // A file that exists under this very name is not a pattern.
+    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
+    Ok(if is_pattern { Source::Pattern(rendered) } else { Source::One(rendered) })
+}
+
+fn excel_reader(
+    excel: &ExcelFormat,
+    (path, scope, names): (&FilePath, &StepScope, &Names),
+) -> Result<BoxReader<Row>, ItemError> {
+    let mut reader = match source(path, scope, names)? {
+        Source::Pattern(pattern) => ExcelReader::rows_pattern(READ, pattern),
+        Source::One(path) => ExcelReader::rows(READ, path),
+    };
+    if let Some(sheet) = &excel.sheet {
+        reader = reader.sheet(&sheet.value);
+    }
+    if let Some(row) = excel.header_row {
+        reader = reader.header_row(row);
+    }
+    if !excel.columns.is_empty() {
+        reader = reader.columns(&excel.columns);
+    }
+    Ok(BoxReader::new(path.limit(reader, ExcelReader::within)))
+}
+
+/// A reader with the options that all text formats share.
 fn reader<F: Format>(
     file: &DataFile,
     (path, scope, names): (&FilePath, &StepScope, &Names),
 ) -> Result<FileReader<F, Row>, ItemError> {
-    let rendered = path.rendered(scope, names)?;
-    // A file that exists under this very name is not a pattern.
-    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
-    let reader = match is_pattern {
-        true => FileReader::rows_pattern(READ, rendered),
-        false => FileReader::rows(READ, rendered),
+    let reader = match source(path, scope, names)? {
+        Source::Pattern(pattern) => FileReader::rows_pattern(READ, pattern),
+        Source::One(path) => FileReader::rows(READ, path),
     };
     let reader = reader.encoding(file.encoding).skip_lines(file.skip_lines).count_total();
     let reader = match file.compression {

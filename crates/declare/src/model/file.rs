@@ -24,6 +24,8 @@ pub enum FileFormat {
     /// An array.
     Json,
     Xml(XmlFormat),
+    /// A sheet; only for reading.
+    Excel(ExcelFormat),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -64,6 +66,15 @@ pub struct XmlFormat {
     pub columns: Vec<String>,
 }
 
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExcelFormat {
+    /// None means the first.
+    pub sheet: Option<At<String>>,
+    /// From 1; none means the first row that is not empty.
+    pub header_row: Option<u32>,
+    pub columns: Vec<String>,
+}
+
 impl FileFormat {
     /// The key of a job file.
     pub const fn word(&self) -> &'static str {
@@ -73,6 +84,7 @@ impl FileFormat {
             Self::JsonLines => "jsonl",
             Self::Json => "json",
             Self::Xml(_) => "xml",
+            Self::Excel(_) => "excel",
         }
     }
 
@@ -83,6 +95,7 @@ impl FileFormat {
             Self::FixedWidth(fixed) => fixed.columns.iter().map(|column| column.name.value.clone()).collect(),
             // Only one of them is there: attributes are written, columns are read.
             Self::Xml(xml) => [xml.columns.as_slice(), &xml.attributes].concat(),
+            Self::Excel(excel) => excel.columns.clone(),
             Self::JsonLines | Self::Json => Vec::new(),
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "sql" "kafka"]
-        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, sql or kafka";
+    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "sql" "kafka"]
+        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, sql or kafka";
     WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox"]
         "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml or outbox";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]

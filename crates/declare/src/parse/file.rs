@@ -1,9 +1,9 @@
-//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines, JSON arrays and XML.
+//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines, JSON arrays, XML and Excel.
 
 use super::fields::shown;
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Key, Node};
-use crate::model::{At, CsvFormat, DataFile, FileFormat, FixedColumn, FixedFormat, XmlFormat};
+use crate::model::{At, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 use std::ops::Range;
 use tidemill_engine::item::{Align, Compression, Encoding};
 
@@ -22,6 +22,8 @@ tables! {
         "jsonl: { path: \"in.jsonl\" }";
     JSON = "json" ["path" "compression"]
         "json: { path: \"in.json\" }";
+    EXCEL = "excel" ["path" "sheet" "header_row" "columns"]
+        "excel: { path: \"in.xlsx\", sheet: Payments }";
     XML = "xml" ["path" "record" "columns" "encoding" "compression"]
         "xml: { path: \"in.xml\", record: transaction }";
     XML_TO_WRITE = "xml" ["path" "record" "root" "attributes" "encoding" "compression"]
@@ -50,6 +52,7 @@ impl Reader<'_> {
             ("fixed_width", Way::Read) => FIXED,
             ("fixed_width", Way::Write) => FIXED_TO_WRITE,
             ("json", _) => JSON,
+            ("excel", _) => EXCEL,
             ("xml", Way::Read) => XML,
             ("xml", Way::Write) => XML_TO_WRITE,
             _ => JSON_LINES,
@@ -67,6 +70,7 @@ impl Reader<'_> {
             "fixed_width" => FileFormat::FixedWidth(self.fixed_width(&fields)?),
             "json" => FileFormat::Json,
             "xml" => FileFormat::Xml(self.xml(&fields)?),
+            "excel" => FileFormat::Excel(self.excel(&fields)?),
             _ => FileFormat::JsonLines,
         };
         Some(DataFile { path: path?, compression: compression?, encoding: encoding?, skip_lines, format })
@@ -96,6 +100,12 @@ impl Reader<'_> {
     fn names_of(&mut self, fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
         let Some(node) = fields.get(key) else { return Some(Vec::new()) };
         Some(self.texts(node, key)?.into_iter().map(|column| column.value).collect())
+    }
+
+    fn excel(&mut self, fields: &Fields<'_>) -> Option<ExcelFormat> {
+        let sheet = self.text_of(fields, "sheet");
+        let header_row = self.number_of(fields, "header_row", 1..=LINES_MAX);
+        Some(ExcelFormat { sheet, header_row, columns: self.names_of(fields, "columns")? })
     }
 
     fn xml(&mut self, fields: &Fields<'_>) -> Option<XmlFormat> {

@@ -1,12 +1,14 @@
 //! Readers of files, and of items that are already there.
 //!
-//! [`mod@file`] is the reader that all formats share.
+//! [`mod@file`] is the reader that all text formats share, [`table`] that of others.
 
 pub mod csv;
+pub mod excel;
 pub mod file;
 pub mod fixed_width;
 pub mod json_array;
 pub mod json_lines;
+pub mod table;
 pub mod xml;
 
 mod columns;
@@ -19,6 +21,7 @@ mod record;
 mod xml_scan;
 
 pub use self::csv::CsvReader;
+pub use excel::ExcelReader;
 pub use file::FileReader;
 pub use files::FILES_MAX;
 pub(crate) use files::matching_files;
@@ -27,4 +30,5 @@ pub use items::ItemsReader;
 pub use json_array::JsonReader;
 pub use json_lines::JsonLinesReader;
 pub use record::RECORD_BYTES_MAX;
+pub use table::TableReader;
 pub use xml::XmlReader;

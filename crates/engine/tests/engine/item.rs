@@ -3,6 +3,7 @@
 
 mod compose;
 mod csv;
+mod excel;
 mod fixed_width;
 mod items;
 mod json_array;

@@ -94,3 +94,10 @@ fn xml_records_are_copied() {
     let write = "xml: { path: out.xml.gz, record: row, root: rows, attributes: [id] }";
     check("in.xml", read, "out.xml.gz", write, &rows());
 }
+
+#[test]
+fn a_sheet_becomes_csv() {
+    let (read, write) = ("excel: { path: in.xlsx }", "csv: { path: out.csv, columns: [id, name] }");
+    let rows: Vec<Value> = rows().into_iter().filter(|row| row["name"] != "").collect();
+    check("in.xlsx", read, "out.csv", write, &rows);
+}

@@ -12,6 +12,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import openpyxl
 import zstandard
 
 
@@ -74,6 +75,16 @@ def read_xml(data):
     return [{"id": row.get("id"), "name": row.findtext("name")} for row in rows]
 
 
+def write_xlsx(rows):
+    book = openpyxl.Workbook()
+    book.active.append(list(rows[0]))
+    for row in rows:
+        book.active.append([int(row["id"]), row["name"]])
+    data = io.BytesIO()
+    book.save(data)
+    return data.getvalue()
+
+
 def read_csv(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
@@ -82,7 +93,7 @@ def read_jsonl(data):
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt, ".xml": write_xml}
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt, ".xml": write_xml, ".xlsx": write_xlsx}
 READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt, ".xml": read_xml}
 
 

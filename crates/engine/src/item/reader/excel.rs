@@ -1,0 +1,207 @@
+//! Reading the sheets of Excel and OpenDocument files.
+
+use super::columns::Columns;
+use super::table::{Found, TableFormat, TableReader};
+use calamine::{Data, ExcelDateTime, Range, Reader};
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+use tidemill_domain::item::{Row, Value};
+
+/// Largest file, in bytes: a sheet is loaded as a whole, and takes many times its size in memory.
+pub const EXCEL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Beyond this, a floating-point number cannot hold every whole number.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Reads a sheet of `.xlsx`, `.xlsm`, `.xlsb`, `.xls` and `.ods` files, row by row. A file has at most 64 MiB.
+///
+/// The first row that is not empty names the columns, unless [`columns`](TableReader::columns) or
+/// [`header_row`](TableReader::header_row) say otherwise. Rows without values are skipped. Whole numbers are long, other
+/// numbers double, dates are dates, times are times, and empty cells are null. A cell with an error such as `#DIV/0!` is a
+/// parse error.
+///
+/// ```
+/// use tidemill_engine::item::ExcelReader;
+///
+/// let reader = ExcelReader::rows("payments", "in/payments.xlsx").sheet("November").header_row(3);
+/// ```
+pub type ExcelReader<T> = TableReader<Excel, T>;
+
+/// The format of spreadsheets.
+#[derive(Clone, Default)]
+pub struct Excel {
+    sheet: Option<String>,
+    header_row: Option<u32>,
+    columns: Option<Vec<String>>,
+}
+
+/// A sheet that was loaded.
+pub struct Sheet {
+    cells: Range<Data>,
+    columns: Columns,
+    /// First row of data and first column, within the sheet, from 0.
+    first: (u32, u32),
+}
+
+impl<T> ExcelReader<T> {
+    tidemill_domain::setters! {
+        /// The name of the sheet; by default the first one.
+        pub fn sheet(self, name: impl Into<String>) { self.format.sheet = Some(name.into()) }
+        /// The row with the names of the columns, from 1; by default the first that is not empty.
+        pub fn header_row(self, number: u32) { self.format.header_row = Some(number) }
+        /// Names the columns. Then there is no header, or it is skipped if [`header_row`](Self::header_row) is given.
+        pub fn columns(self, names: impl IntoIterator<Item = impl Into<String>>) {
+            self.format.columns = Some(names.into_iter().map(Into::into).collect())
+        }
+    }
+}
+
+impl TableFormat for Excel {
+    type Table = Sheet;
+
+    fn open(&self, path: &Path) -> Result<Sheet, String> {
+        let cells = self.load(path)?;
+        let (top, left) = cells.start().unwrap_or_default();
+        let header = match (self.header_row, &self.columns) {
+            (Some(0), _) => return Err("rows count from 1, so there is no header row 0".to_owned()),
+            (Some(number), _) => Some(number - 1),
+            (None, Some(_)) => None,
+            (None, None) => Some(top),
+        };
+        let names = match (&self.columns, header) {
+            (Some(names), _) => names.clone(),
+            (None, header) => {
+                let row = header.unwrap_or(top);
+                let right = cells.end().map_or(left, |(_, right)| right);
+                let cell =
+                    |column| cells.get_value((row, column)).map_or_else(String::new, ToString::to_string);
+                let mut names: Vec<String> =
+                    (left..=right).map(|column| cell(column).trim().to_owned()).collect();
+                while names.last().is_some_and(String::is_empty) {
+                    names.pop();
+                }
+                names
+            }
+        };
+        let columns = Columns::new(names);
+        if columns.shared.is_empty() {
+            return Err(
+                "there are no names of columns; name the row that has them, or the columns".to_owned()
+            );
+        }
+        match columns.refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok(Sheet { cells, columns, first: (header.map_or(top, |row| row + 1), left) }),
+        }
+    }
+
+    fn row(sheet: &mut Sheet, number: u64) -> Result<Found, String> {
+        let row = u32::try_from(number).ok().and_then(|number| sheet.first.0.checked_add(number));
+        let Some(row) = row.filter(|row| sheet.cells.end().is_some_and(|(last, _)| *row <= last)) else {
+            return Ok(Found::End);
+        };
+        let values = (sheet.first.1..).take(sheet.columns.shared.len()).map(|column| {
+            let cell = sheet.cells.get_value((row, column)).unwrap_or(&Data::Empty);
+            value(cell).map_err(|fault| format!("cell {}{}: {fault}", letters(column), row + 1))
+        });
+        let values = values.collect::<Result<Vec<Value>, String>>()?;
+        if values.iter().all(Value::is_null) {
+            return Ok(Found::Blank);
+        }
+        Ok(Found::Row(Row::new(sheet.columns.shared.clone(), values)))
+    }
+
+    fn shown(sheet: &Sheet, number: u64) -> u64 {
+        u64::from(sheet.first.0) + number + 1
+    }
+
+    fn count(sheet: &Sheet) -> u64 {
+        let before = sheet.cells.start().map_or(0, |(top, _)| sheet.first.0.saturating_sub(top));
+        let columns = sheet.columns.shared.len();
+        let is_filled = |row: &&[Data]| row.iter().take(columns).any(|cell| *cell != Data::Empty);
+        sheet.cells.rows().skip(before as usize).filter(is_filled).count() as u64
+    }
+}
+
+impl Excel {
+    fn load(&self, path: &Path) -> Result<Range<Data>, String> {
+        let cannot_read = |error: std::io::Error| format!("it cannot be read: {error}");
+        let bytes = std::fs::metadata(path).map_err(cannot_read)?.len();
+        if bytes > EXCEL_BYTES_MAX {
+            return Err(format!(
+                "it has {bytes} bytes, and a spreadsheet may have {EXCEL_BYTES_MAX}; save the sheet as CSV"
+            ));
+        }
+        let bytes: Arc<[u8]> = std::fs::read(path).map_err(cannot_read)?.into();
+        let mut book = calamine::open_workbook_auto_from_rs(Cursor::new(bytes))
+            .map_err(|error| format!("it is not a spreadsheet: {error}"))?;
+        let names = book.sheet_names();
+        let name = match &self.sheet {
+            Some(name) if names.contains(name) => name.clone(),
+            Some(name) => return Err(format!("there is no sheet {name:?}; there are {}", names.join(", "))),
+            None => names.first().cloned().ok_or("there is no sheet")?,
+        };
+        book.worksheet_range(&name).map_err(|error| format!("the sheet {name:?} cannot be read: {error}"))
+    }
+}
+
+fn value(cell: &Data) -> Result<Value, String> {
+    Ok(match cell {
+        Data::Empty => Value::Null,
+        Data::String(text) => text.as_str().into(),
+        Data::Bool(value) => (*value).into(),
+        Data::Int(value) => (*value).into(),
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
+        Data::Float(value) if value.fract() == 0.0 && value.abs() <= WHOLE_MAX => Value::Long(*value as i64),
+        Data::Float(value) => (*value).into(),
+        Data::DateTime(value) => moment(value)?,
+        Data::DateTimeIso(text) => {
+            let date = || text.parse().map(Value::Date);
+            text.parse().map(Value::DateTime).or_else(|_| date()).unwrap_or_else(|_| text.as_str().into())
+        }
+        Data::DurationIso(text) => text.as_str().into(),
+        Data::Error(error) => return Err(format!("it has the error {error}")),
+    })
+}
+
+/// A number that the sheet shows as a day, a time of day, both, or a duration.
+fn moment(value: &ExcelDateTime) -> Result<Value, String> {
+    let (year, month, day, hour, minute, second, milli) = value.to_ymd_hms_milli();
+    let invalid = || format!("{} is not a date", value.as_f64());
+    let small = |number: u8| i8::try_from(number).map_err(|_| invalid());
+    let nanosecond = i32::from(milli) * 1_000_000;
+    let time = jiff::civil::Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond);
+    let time = time.map_err(|_| invalid())?;
+    if value.is_duration() {
+        let hours = (value.as_f64() * 24.0).floor();
+        return Ok(format!("{hours:02}:{minute:02}:{second:02}").into());
+    }
+    if (0.0..1.0).contains(&value.as_f64()) {
+        return Ok(time.into());
+    }
+    let year = i16::try_from(year).map_err(|_| invalid())?;
+    let date = jiff::civil::Date::new(year, small(month)?, small(day)?).map_err(|_| invalid())?;
+    Ok(if time == jiff::civil::Time::midnight() { date.into() } else { date.to_datetime(time).into() })
+}
+
+/// The letters of a column, which is counted from 0.
+fn letters(column: u32) -> String {
+    let last = char::from(b'A' + u8::try_from(column % 26).unwrap_or(0));
+    match column / 26 {
+        0 => last.to_string(),
+        rest => letters(rest - 1) + &last.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_the_letters_of_the_sheet() {
+        let found = [0, 25, 26, 701, 702, 16383].map(letters);
+
+        assert_eq!(found, ["A", "Z", "AA", "ZZ", "AAA", "XFD"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! The reader of files that are read row by row and not byte by byte. Its position is the number of the next row.
+
+use crate::item::reader::error::InputError;
+use crate::item::reader::files::{Files, StopPoint, left};
+use crate::item::{Roots, RootsError};
+use crate::job::{ItemPlace, ItemReader, ItemStream};
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
+use tidemill_domain::job::ExecutionContext;
+
+/// Number of reads, counted as in Spring Batch.
+const READ_COUNT: &str = "read.count";
+/// Number of the next row, from 0.
+const ROW: &str = "row";
+/// For a pattern: the current file, and whether it was read to its end.
+const FILE: &str = "file";
+const FINISHED: &str = "file.finished";
+
+/// A format of tables: [`Excel`](super::excel::Excel).
+pub trait TableFormat: Clone + Default + Send + 'static {
+    /// An open file.
+    #[doc(hidden)]
+    type Table: Send + 'static;
+
+    /// Opens a file, or says why not.
+    #[doc(hidden)]
+    fn open(&self, path: &Path) -> Result<Self::Table, String>;
+
+    /// Looks at the row with this number, from 0.
+    #[doc(hidden)]
+    fn row(table: &mut Self::Table, number: u64) -> Result<Found, String>;
+
+    /// The number by which people know a row.
+    #[doc(hidden)]
+    fn shown(table: &Self::Table, number: u64) -> u64;
+
+    /// Number of rows that are not blank.
+    #[doc(hidden)]
+    fn count(table: &Self::Table) -> u64;
+}
+
+/// What is at the position.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Found {
+    /// A row.
+    Row(Row),
+    /// A row without values.
+    Blank,
+    /// The end of the table.
+    End,
+}
+
+/// Makes an item of a row, or returns the error and the row as a text.
+type Make<T> = fn(Row) -> Result<T, (String, String)>;
+
+/// Reads the rows of one file or of many; see [`ExcelReader`](super::ExcelReader).
+#[must_use]
+pub struct TableReader<F: TableFormat, T> {
+    name: String,
+    files: Files,
+    roots: Option<Roots>,
+    pub(super) format: F,
+    make: Make<T>,
+    queue: VecDeque<PathBuf>,
+    current: Option<Current<F::Table>>,
+    read_count: u64,
+    /// Where the last run stopped.
+    saved: Option<(u64, StopPoint)>,
+    total: Option<u64>,
+}
+
+struct Current<Table> {
+    table: Table,
+    path: Arc<str>,
+    /// The next row.
+    row: u64,
+    is_finished: bool,
+}
+
+impl<F: TableFormat, T: DeserializeOwned> TableReader<F, T> {
+    /// Reads one file. Its position is saved under `name`, which must be unique within the step.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name.into(), Files::One(path.into()), typed)
+    }
+
+    /// Reads all files that match a pattern, sorted by name.
+    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name.into(), Files::matching(pattern), typed)
+    }
+}
+
+impl<F: TableFormat> TableReader<F, Row> {
+    /// Reads one file as rows.
+    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name.into(), Files::One(path.into()), Ok)
+    }
+
+    /// Reads all files that match a pattern as rows.
+    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name.into(), Files::matching(pattern), Ok)
+    }
+}
+
+fn typed<T: DeserializeOwned>(row: Row) -> Result<T, (String, String)> {
+    let json = row.to_json();
+    T::deserialize(&json).map_err(|error| (error.to_string(), json.to_string()))
+}
+
+impl<F: TableFormat, T> Clone for TableReader<F, T> {
+    /// The clone is not open.
+    fn clone(&self) -> Self {
+        Self {
+            roots: self.roots.clone(),
+            format: self.format.clone(),
+            ..Self::of(self.name.clone(), self.files.clone(), self.make)
+        }
+    }
+}
+
+impl<F: TableFormat, T> TableReader<F, T> {
+    fn of(name: String, files: Files, make: Make<T>) -> Self {
+        Self {
+            name,
+            files,
+            roots: None,
+            format: F::default(),
+            make,
+            queue: VecDeque::new(),
+            current: None,
+            read_count: 0,
+            saved: None,
+            total: None,
+        }
+    }
+
+    tidemill_domain::setters! {
+        /// Reads only files in these folders.
+        pub fn within(self, roots: Roots) { self.roots = Some(roots) }
+    }
+
+    async fn next(&mut self) -> Result<Option<T>, ItemError> {
+        self.read_count += 1;
+        loop {
+            let Some(current) = &mut self.current else { return Ok(None) };
+            let found = F::row(&mut current.table, current.row);
+            if !matches!(found, Ok(Found::End)) {
+                current.row += 1;
+            }
+            match found {
+                Ok(Found::Row(row)) => {
+                    let made = (self.make)(row).map(Some);
+                    return made.map_err(|(fault, raw)| current.fault::<F>(fault, raw));
+                }
+                Ok(Found::Blank) => {}
+                Err(fault) => return Err(current.fault::<F>(fault, String::new())),
+                Ok(Found::End) => {
+                    current.is_finished = true;
+                    if !self.open_next(0).await? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// False if there is no other file; the last one then stays open, because its position is saved once more.
+    async fn open_next(&mut self, row: u64) -> Result<bool, ItemError> {
+        let Some(file) = self.queue.pop_front() else { return Ok(false) };
+        let (format, roots, reader) = (self.format.clone(), self.roots.clone(), self.name.clone());
+        let opening = move || {
+            let shown = file.display().to_string();
+            let cannot_open = |source| InputError::Open { path: shown.clone(), source };
+            let real = roots.map(|roots| roots.existing(&file)).transpose().map_err(|error| match error {
+                RootsError::Unresolved { source, .. } => cannot_open(source),
+                outside => InputError::Outside(outside),
+            })?;
+            let table = format.open(real.as_deref().unwrap_or(&file));
+            let table = table.map_err(|reason| InputError::Setup { reader, path: shown.clone(), reason })?;
+            Ok(Current { table, path: shown.into(), row, is_finished: false })
+        };
+        let opened = tokio::task::spawn_blocking(opening).await.map_err(ItemError::fatal)?;
+        self.current = Some(opened.map_err(InputError::ending)?);
+        Ok(true)
+    }
+
+    fn key(&self, what: &str) -> String {
+        format!("{}.{what}", self.name)
+    }
+
+    fn saved(&self, context: &ExecutionContext, what: &str) -> Result<Option<u64>, ItemError> {
+        let key = self.key(what);
+        let Some(value) = context.get(&key) else { return Ok(None) };
+        value.as_u64().map(Some).ok_or_else(|| {
+            let (reader, value) = (self.name.clone(), value.to_string());
+            ItemError::fatal(InputError::Saved { reader, key, value })
+        })
+    }
+}
+
+impl<Table> Current<Table> {
+    /// About the row before the position.
+    fn fault<F: TableFormat<Table = Table>>(&self, fault: String, raw: String) -> ItemError {
+        let number = F::shown(&self.table, self.row - 1);
+        ItemError::new(ErrorKind::PARSE, fault).at(format!("{} row {number}", self.path), raw)
+    }
+}
+
+impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        let row = self.saved(context, ROW)?.unwrap_or(0);
+        self.read_count = self.saved(context, READ_COUNT)?.unwrap_or(0);
+        let is_finished =
+            context.get(&self.key(FINISHED)).and_then(serde_json::Value::as_bool).unwrap_or(false);
+        let stopped =
+            context.get_text(&self.key(FILE)).map(|file| StopPoint { file: file.to_owned(), is_finished });
+        let files = self.files.list(stopped.as_ref()).map_err(ItemError::fatal)?;
+        self.queue = match &stopped {
+            Some(stopped) => left(files, stopped).map_err(ItemError::fatal)?,
+            None => files.into(),
+        };
+        self.open_next(if is_finished { 0 } else { row }).await?;
+        self.saved = stopped.map(|stopped| (row, stopped));
+        if let (Files::One(_), Some(current)) = (&self.files, &self.current) {
+            self.total = Some(F::count(&current.table));
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        context.put(&self.key(READ_COUNT), self.read_count);
+        let (row, stopped) = match (&self.current, &self.saved) {
+            (Some(Current { path, row, is_finished, .. }), _) => {
+                (*row, StopPoint { file: path.to_string(), is_finished: *is_finished })
+            }
+            // All files were finished before: the saved position still holds.
+            (None, Some((row, stopped))) => (*row, stopped.clone()),
+            (None, None) => return Ok(()),
+        };
+        context.put(&self.key(ROW), row);
+        if let Files::Pattern { .. } = self.files {
+            context.put(&self.key(FILE), stopped.file);
+            context.put(&self.key(FINISHED), stopped.is_finished);
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self, _is_complete: bool) -> Result<(), ItemError> {
+        self.current = None;
+        Ok(())
+    }
+}
+
+impl<F: TableFormat, T: Send + Sync + 'static> ItemReader for TableReader<F, T> {
+    type Item = T;
+
+    async fn read(&mut self) -> Result<Option<T>, ItemError> {
+        self.next().await
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        let current = self.current.as_ref()?;
+        let number = F::shown(&current.table, current.row.saturating_sub(1));
+        Some(ItemPlace { source: Arc::clone(&current.path), unit: "row", number })
+    }
+}
