@@ -11,10 +11,14 @@ use tidemill_domain::item::{Row, Value};
 /// Largest file, in bytes: a sheet is loaded as a whole, and takes many times its size in memory.
 pub const EXCEL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Largest content of a file once it is unpacked, in bytes: a small file can unpack to any size.
+const UNPACKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
 /// Beyond this, a floating-point number cannot hold every whole number.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Reads a sheet of `.xlsx`, `.xlsm`, `.xlsb`, `.xls` and `.ods` files, row by row. A file has at most 64 MiB.
+/// Reads a sheet of `.xlsx`, `.xlsm`, `.xlsb`, `.xls` and `.ods` files, row by row. A file has at most 64 MiB,
+/// and 512 MiB when it is unpacked.
 ///
 /// The first row that is not empty names the columns, unless [`columns`](TableReader::columns) or
 /// [`header_row`](TableReader::header_row) say otherwise. Rows without values are skipped. Whole numbers are long, other
@@ -134,6 +138,12 @@ impl Excel {
             ));
         }
         let bytes: Arc<[u8]> = std::fs::read(path).map_err(cannot_read)?.into();
+        let unpacked = unpacked_bytes(&bytes);
+        if unpacked > UNPACKED_BYTES_MAX {
+            return Err(format!(
+                "it unpacks to {unpacked} bytes, and the limit is {UNPACKED_BYTES_MAX}; save the sheet as CSV"
+            ));
+        }
         let mut book = calamine::open_workbook_auto_from_rs(Cursor::new(bytes))
             .map_err(|error| format!("it is not a spreadsheet: {error}"))?;
         let names = book.sheet_names();
@@ -144,6 +154,13 @@ impl Excel {
         };
         book.worksheet_range(&name).map_err(|error| format!("the sheet {name:?} cannot be read: {error}"))
     }
+}
+
+/// The size of the content, as the file states it; 0 if the file is not packed, as `.xls` is not.
+fn unpacked_bytes(bytes: &[u8]) -> u64 {
+    let Ok(mut archive) = zip::ZipArchive::new(Cursor::new(bytes)) else { return 0 };
+    let sizes = (0..archive.len()).filter_map(|index| Some(archive.by_index_raw(index).ok()?.size()));
+    sizes.fold(0, u64::saturating_add)
 }
 
 fn value(cell: &Data) -> Result<Value, String> {

@@ -154,7 +154,16 @@ book.save('in.xlsx')
 #[tokio::test]
 async fn a_file_that_is_no_spreadsheet_has_no_such_sheet_or_is_too_large_is_refused() {
     let folder = Folder::new();
-    if !make(&folder, "sheet.title = 'one'\nbook.create_sheet('two')\nbook.save('in.xlsx')") {
+    let program = "
+sheet.title = 'one'
+book.create_sheet('two')
+book.save('in.xlsx')
+data = bytearray(open('in.xlsx', 'rb').read())
+at = data.index(b'PK\\x01\\x02') + 24
+data[at:at + 4] = (600 * 1024 * 1024).to_bytes(4, 'little')
+open('bomb.xlsx', 'wb').write(data)
+";
+    if !make(&folder, program) {
         return;
     }
     let refusal = async |reader: ExcelReader<Row>| fatal(open(reader, &ExecutionContext::new()).await);
@@ -165,11 +174,13 @@ async fn a_file_that_is_no_spreadsheet_has_no_such_sheet_or_is_too_large_is_refu
     let sheet = refusal(ExcelReader::rows("in", folder.path("in.xlsx")).sheet("three")).await;
     let empty = refusal(ExcelReader::rows("in", folder.path("in.xlsx"))).await;
     let large = refusal(ExcelReader::rows("in", large)).await;
+    let bomb = refusal(ExcelReader::rows("in", folder.path("bomb.xlsx"))).await;
 
     assert!(text.contains("it is not a spreadsheet"), "{text}");
     assert!(sheet.contains("there is no sheet \"three\"; there are one, two"), "{sheet}");
     assert!(empty.contains("no names of columns"), "{empty}");
     assert!(large.contains("save the sheet as CSV"), "{large}");
+    assert!(bomb.contains("it unpacks to"), "{bomb}");
 }
 
 #[tokio::test]
