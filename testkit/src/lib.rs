@@ -4,11 +4,13 @@
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
-//! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
+//! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`http_service`] (a service whose answers a test
+//! decides), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing) and [`long`] (how much a sweep does).
 
 pub mod child;
+pub mod http_service;
 pub mod kafka;
 pub mod long;
 pub mod mariadb;
@@ -29,6 +31,7 @@ mod port;
 
 pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
+pub use http_service::{HttpService, Received, Reply};
 pub use kafka::{KafkaOptions, PrivateKafka};
 pub use long::long_or;
 pub use mariadb::PrivateMariadb;

@@ -5,6 +5,7 @@ use crate::job::chunk_reader::ReadingTask;
 use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
 use crate::job::scan::{PROCESS_MAX, Scan};
+use crate::job::scope::OFFSET;
 use crate::job::{
     Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
     StepTask, Urgency, kind_of, prepare_chunk,
@@ -16,9 +17,6 @@ use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
 use tracing::Instrument;
-
-/// Key for the number of items that a scan has settled.
-const OFFSET: &str = "ChunkMonitor.OFFSET";
 
 /// Every 100th chunk has a span; one for each would be too expensive.
 const SPAN_EVERY: u64 = 100;
@@ -260,6 +258,7 @@ where
     }
 
     async fn write_items(&mut self, buffer: &mut Buffer<R, P>, indices: &[usize]) -> Result<(), ItemError> {
+        buffer.scope.written = (self.settled, indices.to_vec());
         let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
         match P::pass_through(&buffer.read.items) {
             // Items that pass through are either all written, or one by one in a scan.

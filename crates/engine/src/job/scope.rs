@@ -8,8 +8,14 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
-use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
+use tidemill_store::job::{ExecutionFilter, PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
+
+/// Context key for the number of items that a scan has settled.
+pub(super) const OFFSET: &str = "ChunkMonitor.OFFSET";
+
+/// More executions than an instance has.
+const EXECUTIONS_MAX: u32 = 100_000;
 
 /// The run of a step. Readers, processors and writers are made for each run, so they can depend on its parameters.
 #[derive(Clone, Debug)]
@@ -95,6 +101,17 @@ impl StepScope {
         })
     }
 
+    /// A text that is the same in all executions of this instance, and that no other instance has, also of another
+    /// database. For keys by which a service recognises what a restart repeats.
+    #[crate::boxed]
+    pub async fn instance_key(&self) -> Result<String, ItemError> {
+        let filter = ExecutionFilter { instance: Some(self.instance()), ..ExecutionFilter::default() };
+        let mut tx = self.store().read().await?;
+        let executions = tx.jobs().executions(&filter, None, EXECUTIONS_MAX).await?;
+        let first = executions.last().map_or(0, |first| first.created_at.as_micros());
+        Ok(format!("{}/{}/{first}", self.job(), self.instance()))
+    }
+
     /// The final context of the same step in the previous instance of the job, for a reader of an endless source, which
     /// continues after it. `key` is the context key of the reader's position. Fails if that instance is running or can
     /// be restarted, because it would read the same items.
@@ -131,6 +148,8 @@ pub struct ChunkScope {
     lease: Option<Arc<HeldLease>>,
     idle_limit: Option<Duration>,
     pub(super) tx: Option<Tx>,
+    /// How many items precede the first of these indices, and the items that are being written.
+    pub(super) written: (u64, Vec<usize>),
 }
 
 /// Pause before a transaction is begun again, if the database is away or busy.
@@ -138,7 +157,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl ChunkScope {
     pub(crate) fn new(store: Store, lease: Option<Arc<HeldLease>>, idle_limit: Option<Duration>) -> Self {
-        Self { store, lease, idle_limit, tx: None }
+        Self { store, lease, idle_limit, tx: None, written: (0, Vec::new()) }
     }
 
     /// For another chunk of the same step.
@@ -165,6 +184,20 @@ impl ChunkScope {
             }
         }
         Ok(self.tx.as_mut().expect("the transaction has just begun"))
+    }
+
+    /// The numbers of the items that are being written. They count the items that were read since the last chunk that
+    /// committed as a whole, so they are the same when a restart or a retry writes an item again. Not in a writer that
+    /// [runs concurrently](crate::job::ItemWriter::is_concurrent).
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        let (first, indices) = &self.written;
+        indices.iter().map(move |index| first + *index as u64)
+    }
+
+    /// Whether the context, in [`update`](crate::job::ItemStream::update), is that of a chunk that has not committed as a
+    /// whole, because its items are written one by one. The [numbers](Self::numbers) then go on.
+    pub fn is_partial(context: &ExecutionContext) -> bool {
+        context.get(OFFSET).is_some()
     }
 
     pub(crate) async fn roll_back(&mut self) {

@@ -12,7 +12,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-api", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
-    ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-kafka", "tidemill-store"]),
+    (
+        "tidemill-declare",
+        &["tidemill-domain", "tidemill-engine", "tidemill-http", "tidemill-kafka", "tidemill-store"],
+    ),
+    ("tidemill-http", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-nexrender", &["tidemill-domain", "tidemill-engine"]),
     (
@@ -22,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tidemill-declare",
             "tidemill-domain",
             "tidemill-engine",
+            "tidemill-http",
             "tidemill-kafka",
             "tidemill-nexrender",
             "tidemill-server",
