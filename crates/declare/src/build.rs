@@ -20,6 +20,7 @@ mod chunk;
 mod command;
 mod endpoint;
 mod file;
+mod http;
 mod names;
 mod path;
 mod statement;

@@ -4,6 +4,7 @@ mod call;
 mod chunk;
 mod file;
 mod flow;
+mod http;
 mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};

@@ -14,8 +14,10 @@ use tidemill_kafka::reader::record::COLUMNS;
 use tidemill_kafka::{Isolation, RowFormat};
 
 mod file;
+mod http;
 
 pub use file::{CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
+pub use http::{EndpointFile, HttpReadFile, HttpWriteFile};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -124,8 +126,21 @@ impl ChunkFile {
         match &self.write.value {
             WriteFile::Outbox(events) => Some(events),
             WriteFile::Sql { events, .. } => events.as_deref(),
-            WriteFile::File(_) | WriteFile::Statement(_) => None,
+            WriteFile::File(_) | WriteFile::Statement(_) | WriteFile::Http(_) => None,
         }
+    }
+
+    /// The services that it reads and writes.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &EndpointFile> {
+        let read = match &self.read.value {
+            ReadFile::Http(file) => Some(&file.endpoint),
+            _ => None,
+        };
+        let written = match &self.write.value {
+            WriteFile::Http(file) => Some(&file.endpoint),
+            _ => None,
+        };
+        read.into_iter().chain(written)
     }
 
     /// The file for skipped items, or `table`.
@@ -184,13 +199,14 @@ pub enum ReadFile {
         is_counted: bool,
     },
     Kafka(KafkaFile),
+    Http(Box<HttpReadFile>),
 }
 
 impl ReadFile {
     pub(crate) fn path(&self) -> Option<&At<String>> {
         match self {
             Self::File(file) => Some(&file.path),
-            Self::Sql { .. } | Self::Kafka(_) => None,
+            Self::Sql { .. } | Self::Kafka(_) | Self::Http(_) => None,
         }
     }
 
@@ -199,7 +215,7 @@ impl ReadFile {
         match self {
             Self::File(file) => file.format.columns(),
             Self::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
-            Self::Sql { .. } => Vec::new(),
+            Self::Sql { .. } | Self::Http(_) => Vec::new(),
         }
     }
 }
@@ -231,13 +247,14 @@ pub enum WriteFile {
     Statement(StatementFile),
     Outbox(Box<OutboxFile>),
     File(DataFile),
+    Http(Box<HttpWriteFile>),
 }
 
 impl WriteFile {
     pub(crate) fn path(&self) -> Option<&At<String>> {
         match self {
             Self::File(file) => Some(&file.path),
-            Self::Sql { .. } | Self::Statement(_) | Self::Outbox(_) => None,
+            Self::Sql { .. } | Self::Statement(_) | Self::Outbox(_) | Self::Http(_) => None,
         }
     }
 }

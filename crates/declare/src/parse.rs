@@ -4,6 +4,7 @@ mod chunk;
 mod endpoint;
 mod fields;
 mod file;
+mod http;
 mod parameter;
 mod pool;
 mod step;

@@ -101,6 +101,13 @@ pub mod inbox {
     pub use tidemill_store::inbox::first_time_on;
 }
 
+/// Services over HTTP as the source and the target of a step.
+pub mod http {
+    pub use tidemill_http::{
+        Batch, HttpEndpoint, HttpError, HttpReader, HttpRetry, HttpWriter, Paging, Rate,
+    };
+}
+
 /// Topics of Kafka as the items of a step.
 pub mod kafka {
     pub use tidemill_kafka::reader::record::COLUMNS;

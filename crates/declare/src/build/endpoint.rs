@@ -44,6 +44,7 @@ impl Builder<'_> {
                     })
                 })
             }
+            ReadFile::Http(file) => self.http_reader(file, chunk)?,
             ReadFile::Kafka(file) => {
                 let topic = self.template(&file.topic)?;
                 let from = file.from.as_ref().map(|from| self.template(from)).transpose()?;
@@ -101,6 +102,7 @@ impl Builder<'_> {
                     })
                 })
             }
+            WriteFile::Http(file) => self.http_writer(file, chunk)?,
             WriteFile::File(file) => self.file_writer(file, chunk)?,
         })
     }

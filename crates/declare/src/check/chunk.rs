@@ -18,6 +18,7 @@ impl Checker<'_> {
         if let ReadFile::Kafka(file) = &chunk.read.value {
             self.kafka(file, chunk);
         }
+        chunk.endpoints().for_each(|endpoint| self.endpoint(endpoint));
         self.columns(chunk);
         self.files(chunk);
         self.shares(chunk);
@@ -59,7 +60,7 @@ impl Checker<'_> {
                 let used = used.into_iter().map(|value| At { value, place: file.statement.place });
                 self.unknown_columns(&file.statement, &used.collect::<Vec<_>>(), &made);
             }
-            WriteFile::Outbox(_) => {}
+            WriteFile::Outbox(_) | WriteFile::Http(_) => {}
         }
     }
 
@@ -127,6 +128,7 @@ impl Checker<'_> {
         }
         let source = match &chunk.read.value {
             ReadFile::Sql { query, .. } => Some(query),
+            ReadFile::Http(file) => Some(&file.endpoint.url),
             file => file.path(),
         };
         // Reported elsewhere: a topic cannot be divided.

@@ -59,7 +59,11 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         ReadFile::Kafka(file) => {
             texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
         }
-        ReadFile::File(_) => {}
+        ReadFile::File(_) | ReadFile::Http(_) => {}
+    }
+    for endpoint in chunk.endpoints() {
+        texts.push((&endpoint.url, Kind::Path, own));
+        texts.extend(endpoint.headers.iter().map(|(_, text)| (text, Kind::Plain, own)));
     }
     if let WriteFile::Statement(file) = &chunk.write.value {
         texts.push((&file.statement, Kind::Sql, own));

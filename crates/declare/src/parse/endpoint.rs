@@ -8,10 +8,10 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "sql" "kafka"]
-        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, sql or kafka";
-    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml or outbox";
+    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "sql" "kafka" "http"]
+        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, sql, kafka or http";
+    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox" "http"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml, outbox or http";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     TABLE = "sql to write" ["table" "mode" "key" "columns"]
@@ -33,6 +33,7 @@ impl Reader<'_> {
         let read = match kind {
             "sql" => self.query(value)?,
             "kafka" => ReadFile::Kafka(self.kafka(value)?),
+            "http" => ReadFile::Http(Box::new(self.http_read(value)?)),
             format => ReadFile::File(self.file(format, value, Way::Read)?),
         };
         Some(At { value: read, place: node.place })
@@ -50,6 +51,7 @@ impl Reader<'_> {
         let (kind, value) = self.one_of(node, WRITE)?;
         let write = match kind {
             "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
+            "http" => WriteFile::Http(Box::new(self.http_write(value)?)),
             "sql" if is_statement(value) => self.statement(value)?,
             "sql" => self.rows(value)?,
             format => WriteFile::File(self.file(format, value, Way::Write)?),
@@ -165,7 +167,9 @@ impl Reader<'_> {
         let (topic, aggregate_type) = (text("topic"), text("aggregate_type"));
         let (aggregate_id, event_type) = (text("aggregate_id"), text("event_type"));
         let payload = fields.get("payload").map_or(Some(None), |node| self.text(node, "payload").map(Some));
-        let headers = fields.get("headers").map_or(Some(Vec::new()), |node| self.headers(node));
+        let headers = fields.get("headers").map_or(Some(Vec::new()), |node| {
+            self.headers(node, "expressions", "headers: { trace: \"row.trace\" }")
+        });
         Some(OutboxFile {
             topic: topic?,
             aggregate_type: aggregate_type?,
@@ -176,9 +180,13 @@ impl Reader<'_> {
         })
     }
 
-    fn headers(&mut self, node: &Node) -> Option<Vec<(At<String>, At<String>)>> {
-        let example = "headers: { trace: \"row.trace\" }";
-        let entries = self.named(node, "headers is a table of names and expressions", example)?;
+    pub(super) fn headers(
+        &mut self,
+        node: &Node,
+        values: &str,
+        example: &str,
+    ) -> Option<Vec<(At<String>, At<String>)>> {
+        let entries = self.named(node, &format!("headers is a table of names and {values}"), example)?;
         all(entries.iter().map(|(key, value)| {
             let name = At { value: key.name.clone(), place: key.place };
             self.text(value, &key.name).map(|text| (name, text))

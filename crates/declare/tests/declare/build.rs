@@ -1,6 +1,7 @@
 //! Jobs that are built of files and really run, on both databases.
 
 mod flow;
+mod http;
 mod issue;
 mod outbox;
 mod parameter;

@@ -28,6 +28,7 @@ mod job_alert;
 mod job_check;
 mod job_delete;
 mod job_file;
+mod job_http;
 mod job_kafka;
 mod job_reach;
 mod job_reload;

@@ -196,6 +196,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         ReadFile::Sql { connection: Some(name), .. } => format!("sql on {}", name.value),
         ReadFile::Sql { connection: None, .. } => "sql".to_owned(),
         ReadFile::Kafka(file) => format!("kafka {}", file.topic.value),
+        ReadFile::Http(file) => format!("http {}", file.endpoint.url.value),
     };
     let to = match &chunk.write.value {
         WriteFile::File(file) => format!("{} {}", file.format.word(), file.path.value),
@@ -212,6 +213,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
             format!("table {} ({mode})", table.value)
         }
         WriteFile::Outbox(events) => format!("topic {} of the outbox", events.topic.value),
+        WriteFile::Http(file) => format!("http {} {}", file.method, file.endpoint.url.value),
     };
     let mut text = format!("chunks of {} from {from} to {to}", chunk.size);
     if let (WriteFile::Sql { .. }, Some(events)) = (&chunk.write.value, chunk.events()) {
