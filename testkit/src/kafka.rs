@@ -7,9 +7,9 @@ use crate::child::{Guarded, Signal};
 use crate::deadline::Deadline;
 use crate::error::ServerError;
 use crate::folder::Folder;
+use crate::java;
 use crate::log::Log;
 use crate::port;
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -107,14 +107,7 @@ enum Refusal {
 
 /// The folder of the jars, when somebody said where it is.
 pub fn find_home() -> Option<PathBuf> {
-    env::var_os(HOME).filter(|home| !home.is_empty()).map(PathBuf::from)
-}
-
-/// A command that runs a program with the jars of Kafka: the name of a class, or a file with the source of one.
-pub fn java(home: &Path) -> Option<Command> {
-    let mut command = Command::new(find_program("java")?);
-    command.arg("-cp").arg(home.join("*"));
-    Some(command)
+    java::find_home(HOME)
 }
 
 impl PrivateKafka {

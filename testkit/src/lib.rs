@@ -5,12 +5,13 @@
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
 //! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`http_service`] (a service whose answers a test
-//! decides), [`proxy`] (counts what a server is asked, and loses
+//! decides), [`java`] (programs with jars), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing) and [`long`] (how much a sweep does).
 
 pub mod child;
 pub mod http_service;
+pub mod java;
 pub mod kafka;
 pub mod long;
 pub mod mariadb;

@@ -3,6 +3,7 @@
 
 mod cache;
 mod commands;
+mod jars;
 mod kafka;
 mod memory;
 mod nexrender;

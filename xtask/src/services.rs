@@ -1,5 +1,6 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
+use crate::jars::{self, KAFKA, SPRING};
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
@@ -12,6 +13,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidemill_testkit::account::{find_program, is_root};
+use tidemill_testkit::java::SPRING_HOME;
 use tidemill_testkit::kafka::{BOOTSTRAP, HOME};
 use tidemill_testkit::nexrender as farm;
 use tidemill_testkit::skip;
@@ -60,6 +62,7 @@ pub(crate) struct Services {
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
+    spring: Service<()>,
     nexrender: Service<()>,
     deny: Service<()>,
 }
@@ -82,7 +85,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 14] = [
+const COMPONENTS: [Component; 15] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -126,6 +129,11 @@ const COMPONENTS: [Component; 14] = [
         packages: "openjdk-17-jdk-headless maven python3-venv",
         is_there: kafka::can_be_installed,
     },
+    Component {
+        name: "spring",
+        packages: "openjdk-17-jdk-headless maven",
+        is_there: || given_url(SPRING_HOME).is_some() || jars::can_be_fetched(),
+    },
     // Apart: a Node from elsewhere does not go together with Debian's.
     Component { name: "nexrender", packages: "nodejs npm", is_there: nexrender::can_be_installed },
     Component { name: "nexrender", packages: "ffmpeg", is_there: nexrender::can_look_at_clips },
@@ -152,7 +160,7 @@ impl Services {
         let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
         let smtp = Service::kept("smtp", SMTP_PYTHON, || SMTP.python(cancel))?;
         let formats = Service::kept("formats", FORMATS_PYTHON, || FORMATS.python(cancel))?;
-        let kafka_home = Service::kept("kafka", HOME, || kafka::home(cancel))?;
+        let kafka_home = Service::kept("kafka", HOME, || KAFKA.home(cancel))?;
         let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
         let kafka = Service::start("kafka", BOOTSTRAP, || {
@@ -160,6 +168,7 @@ impl Services {
                 .map_err(|error| format!("no private Kafka: {error:?}"))?;
             Ok((server.bootstrap_servers(), format!("private, on port {}", server.port()), Some(server)))
         })?;
+        let spring = Service::kept("spring", SPRING_HOME, || SPRING.home(cancel))?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
         let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
         Ok(Self {
@@ -174,6 +183,7 @@ impl Services {
             kafka,
             kafka_home,
             kafka_python,
+            spring,
             nexrender,
             deny,
         })
@@ -192,6 +202,7 @@ impl Services {
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
+        self.spring.tell(command);
         self.nexrender.tell(command);
         self.deny.tell(command);
     }
@@ -327,7 +338,7 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,kafka,\
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,kafka,spring,\
                      nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }

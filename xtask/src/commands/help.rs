@@ -36,8 +36,8 @@ Commands:
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               mysql, chromium, spark, airflow, boto3, openapi, smtp, formats, kafka, nexrender,
-                               cargo-deny, curl, mount
+                               mysql, chromium, spark, airflow, boto3, openapi, smtp, formats, kafka, spring,
+                               nexrender, cargo-deny, curl, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
   TIDEMILL_TEST_SPARK_HOME     a Spark to test with instead of one in the user's cache
@@ -49,6 +49,7 @@ Environment:
   TIDEMILL_TEST_KAFKA          a broker (HOST:PORT) to test against instead of a private one
   TIDEMILL_TEST_KAFKA_HOME     a folder with the jars of Kafka instead of one in the user's cache
   TIDEMILL_TEST_KAFKA_PYTHON   a Python with confluent-kafka, likewise
+  TIDEMILL_TEST_SPRING_HOME    a folder with the jars of Spring Batch, likewise
   TIDEMILL_TEST_NEXRENDER_HOME a folder with the packages of nexrender, likewise
   TIDEMILL_TEST_CARGO_DENY     a cargo-deny to check the dependencies with, likewise
   TIDEMILL_TEST_PICTURES       a folder for pictures of all pages of the dashboard

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::process::Stdio;
 use tidemill_domain::outbox::Payload;
 use tidemill_engine::outbox::{Outcome, Publisher};
-use tidemill_testkit::kafka::{find_home, java};
+use tidemill_testkit::java;
+use tidemill_testkit::kafka::find_home;
 use tidemill_testkit::skip::require;
 
 #[tokio::test]
@@ -21,7 +22,7 @@ async fn keys_go_where_the_producer_of_kafka_itself_sends_them() {
     let records: Vec<_> =
         (1..).zip(&keys).map(|(id, key)| record(id, key, &ours, Payload::Tombstone)).collect();
     let outcomes = publisher(&servers, |_| {}).publish(&records).await;
-    let mut command = java(&home).unwrap();
+    let mut command = java::command(&home).unwrap();
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/Partitions.java")).args([&servers, &theirs]);
     let mut program =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
