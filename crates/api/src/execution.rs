@@ -139,10 +139,10 @@ shapes! {
     /// The stored context of an execution or a step.
     #[derive(Default)]
     pub struct ExecutionContext {
-        /// Values by name; null if the context is in a foreign format.
+        /// Values by name, of Spring Batch too; null if the context cannot be read.
         #[schema(value_type = Option<Object>)]
         values: Option<Map<String, Value>>,
-        /// The stored text, if it is in a foreign format, such as Java's.
+        /// The stored text, if it cannot be read: for example if it has an object of a class that only Java knows.
         foreign: Option<String>,
     }
 
@@ -206,7 +206,7 @@ impl From<StoredContext> for ExecutionContext {
     fn from(context: StoredContext) -> Self {
         match context {
             StoredContext::Foreign(text) => Self { values: None, foreign: Some(text) },
-            StoredContext::Ours(context) => {
+            StoredContext::Readable(context) => {
                 let values = context.iter().map(|(key, value)| (key.to_owned(), value.clone()));
                 Self { values: Some(values.collect()), foreign: None }
             }

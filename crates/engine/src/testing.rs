@@ -136,7 +136,7 @@ impl JobBench {
         let mut recorded = Vec::with_capacity(steps.len());
         for step in steps {
             let context = match tx.jobs().step_context(step.id).await? {
-                Some(StoredContext::Ours(context)) => context,
+                Some(StoredContext::Readable(context)) => context,
                 _ => ExecutionContext::new(),
             };
             recorded.push((step, context));

@@ -1,12 +1,20 @@
 //! What an execution keeps for a restart: named JSON values, with limits.
 //!
-//! Stored as `{"version":1,"values":{…}}`, without class names. Other versions are refused.
+//! Stored as Spring Batch stores it by default, so that its programs can read it. The form with which its Jackson
+//! serializer stores a context is read too, and that of earlier versions of ours: `{"version":1,"values":{…}}`.
 
+mod jackson;
+mod java;
+pub mod spring;
+
+use super::step::OFFSET_KEY;
 use serde_json::{Map, Value};
 
+/// Of our own form.
 const VERSION: u64 = 1;
+const OLD_OFFSET_KEY: &str = "ChunkMonitor.OFFSET";
 
-/// Largest stored form, in bytes. A context is for positions and totals; data belongs into a table.
+/// Largest size of the values, in bytes. A context is for positions and totals; data belongs into a table.
 pub const CONTEXT_BYTES_MAX: usize = 64 * 1024;
 
 pub const DEPTH_MAX: usize = 32;
@@ -20,6 +28,8 @@ const SHORT_CHARS_MAX: usize = 2500;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ExecutionContext {
     values: Map<String, Value>,
+    /// Java's own objects of values that have not changed since they were read.
+    kept: java::Kept,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -41,9 +51,12 @@ impl ExecutionContext {
     pub fn put(&mut self, key: &str, value: impl Into<Value>) {
         match value.into() {
             Value::Null => {
-                self.values.remove(key);
+                self.remove(key);
             }
             value => {
+                if !self.kept.is_empty() && self.values.get(key) != Some(&value) {
+                    self.kept.remove(key);
+                }
                 // An existing key is not allocated again: this runs once per chunk.
                 if let Some(old) = self.values.get_mut(key) {
                     *old = value;
@@ -55,6 +68,7 @@ impl ExecutionContext {
     }
 
     pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.kept.remove(key);
         self.values.remove(key)
     }
 
@@ -85,23 +99,33 @@ impl ExecutionContext {
         }
     }
 
+    /// The stored form. What counts for the limit is the smaller of the bytes of JSON and those of Java.
     pub fn to_text(&self) -> Result<String, ContextError> {
         if let Some((key, _)) = self.values.iter().find(|(_, value)| is_deeper_than(DEPTH_MAX, value)) {
             return Err(ContextError::TooDeep { key: key.clone() });
         }
-        let values = Value::Object(self.values.clone());
-        let text = format!("{{\"version\":{VERSION},\"values\":{values}}}");
-        if text.len() > CONTEXT_BYTES_MAX {
-            return Err(ContextError::TooLarge { bytes: text.len() });
+        let bytes = java::encode(&self.values, &self.kept);
+        if bytes.len() > CONTEXT_BYTES_MAX {
+            let json = Value::Object(self.values.clone()).to_string();
+            if json.len() > CONTEXT_BYTES_MAX {
+                return Err(ContextError::TooLarge { bytes: json.len() });
+            }
         }
-        Ok(text)
+        Ok(java::to_text(&bytes))
     }
 
     pub fn from_text(text: &str) -> Result<Self, ContextError> {
         let no = |why: &str| ContextError::NotUnderstood(why.to_owned());
-        let mut stored: Value = serde_json::from_str(text).map_err(|_| {
-            no(if text.starts_with("rO0AB") { "it was written by Java" } else { "it is not JSON" })
-        })?;
+        let by_java = |why: String| no(&format!("it was written by Java, and {why}"));
+        if text.starts_with(java::BEGINNING) {
+            let (values, kept) = java::decode(text).map_err(by_java)?;
+            return Ok(Self { values, kept });
+        }
+        let mut stored: Value = serde_json::from_str(text).map_err(|_| no("it is not JSON"))?;
+        if jackson::is_so(&stored) {
+            let values = jackson::decode(stored).map_err(by_java)?;
+            return Ok(Self { values, kept: java::Kept::new() });
+        }
         match stored.get("version").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(version) => {
@@ -109,10 +133,13 @@ impl ExecutionContext {
             }
             None => return Err(no("it has no version")),
         }
-        match stored.get_mut("values").map(Value::take) {
-            Some(Value::Object(values)) => Ok(Self { values }),
-            _ => Err(no("it has no values")),
+        let Some(Value::Object(mut values)) = stored.get_mut("values").map(Value::take) else {
+            return Err(no("it has no values"));
+        };
+        if let Some(offset) = values.remove(OLD_OFFSET_KEY) {
+            values.insert(OFFSET_KEY.to_owned(), offset);
         }
+        Ok(Self { values, kept: java::Kept::new() })
     }
 }
 
@@ -135,60 +162,4 @@ fn is_deeper_than(levels: usize, value: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_is_stored_reads_back() {
-        let mut context = ExecutionContext::new();
-        context.put("reader.read.count", 60_500);
-        context.put("file", "in/가.csv");
-        context.put("gone", 1);
-        context.put("gone", Value::Null);
-
-        let text = context.to_text().unwrap();
-
-        assert_eq!(text, r#"{"version":1,"values":{"reader.read.count":60500,"file":"in/가.csv"}}"#);
-        assert_eq!(ExecutionContext::from_text(&text), Ok(context));
-    }
-
-    #[test]
-    fn what_is_too_large_or_too_deep_is_refused() {
-        let mut large = ExecutionContext::new();
-        large.put("all", "x".repeat(CONTEXT_BYTES_MAX));
-        let mut deep = ExecutionContext::new();
-        deep.put("deep", (0..DEPTH_MAX).fold(json!(1), |inner, _| json!([inner])));
-        let mut allowed = ExecutionContext::new();
-        allowed.put("deep", (1..DEPTH_MAX).fold(json!(1), |inner, _| json!([inner])));
-
-        assert!(matches!(large.to_text(), Err(ContextError::TooLarge { .. })));
-        assert_eq!(deep.to_text(), Err(ContextError::TooDeep { key: "deep".into() }));
-        assert!(allowed.to_text().is_ok());
-    }
-
-    #[test]
-    fn a_context_of_another_make_is_refused_with_the_reason() {
-        for (text, reason) in [
-            ("rO0ABXNyABFqYXZh", "Java"),
-            ("{}", "no version"),
-            (r#"{"version":2,"values":{}}"#, "version is 2"),
-            (r#"{"version":1}"#, "no values"),
-            ("[1]", "no version"),
-        ] {
-            let error = ExecutionContext::from_text(text).unwrap_err().to_string();
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_short_column_never_overflows_and_nothing_is_lost(text in "[a가]{2480,2520}") {
-            let (short, long) = columns(&text);
-            prop_assert!(short.chars().count() <= SHORT_CHARS_MAX);
-            prop_assert_eq!(long.unwrap_or(&short), &text);
-            prop_assert_eq!(long.is_some(), text.chars().count() > SHORT_CHARS_MAX);
-        }
-    }
-}
+mod tests;

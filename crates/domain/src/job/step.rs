@@ -13,6 +13,9 @@ pub const STEP_TYPE_KEY: &str = "batch.stepType";
 /// Context key: the version of the program.
 pub const VERSION_KEY: &str = "batch.version";
 
+/// Context key: the number of items after the saved position that a scan has settled. The name is Spring Batch's.
+pub const OFFSET_KEY: &str = "org.springframework.batch.core.step.item.ChunkMonitor.OFFSET";
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastStep {
     pub status: BatchStatus,

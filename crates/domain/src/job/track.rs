@@ -1,5 +1,6 @@
 //! Statistics of a job's recent runs.
 
+use super::step::OFFSET_KEY;
 use super::{BatchStatus, ExecutionContext};
 use crate::pool::run_times::quantile;
 use std::time::Duration;
@@ -39,15 +40,13 @@ pub fn median(lengths: impl IntoIterator<Item = Duration>) -> Option<Duration> {
 
 /// Suffix of a reader's item count in the step's context.
 const READ_COUNT: &str = ".read.count";
-/// Items after that which a scan has settled; the name is Spring Batch's.
-const SETTLED: &str = "ChunkMonitor.OFFSET";
 
 /// How many items a step has read in all its runs, from its context. None unless exactly one reader counts them.
 pub fn items_behind(context: &ExecutionContext) -> Option<u64> {
     let mut counts =
-        context.iter().filter(|(key, _)| key.ends_with(READ_COUNT)).map(|(_, value)| value.as_u64());
-    let (count, None) = (counts.next()??, counts.next()) else { return None };
-    let settled = context.get(SETTLED).map_or(Some(0), serde_json::Value::as_u64)?;
+        context.iter().filter(|(key, _)| key.ends_with(READ_COUNT)).filter_map(|(_, value)| value.as_u64());
+    let (count, None) = (counts.next()?, counts.next()) else { return None };
+    let settled = context.get(OFFSET_KEY).map_or(Some(0), serde_json::Value::as_u64)?;
     count.checked_add(settled)
 }
 
@@ -73,7 +72,7 @@ mod tests {
         let mut context = ExecutionContext::new();
         assert_eq!(items_behind(&context), None);
         context.put("orders.read.count", 20);
-        context.put(SETTLED, 3);
+        context.put(OFFSET_KEY, 3);
         assert_eq!(items_behind(&context), Some(23));
         context.put("other.read.count", 1);
         assert_eq!(items_behind(&context), None);

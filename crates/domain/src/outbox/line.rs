@@ -40,7 +40,7 @@ pub fn write(record: &Record, published_at: Timestamp, into: &mut Vec<u8>) {
         Payload::Tombstone => into.extend_from_slice(b"null"),
         Payload::Bytes(bytes) => {
             into.extend_from_slice(b"null,\"payload_base64\":\"");
-            base64(bytes, into);
+            crate::base64::encode(bytes, into);
             into.push(b'"');
         }
     }
@@ -69,19 +69,6 @@ fn on_one_line(json: &str, into: &mut Vec<u8>) {
         }
         is_text ^= byte == b'"' && !is_escaped;
         is_escaped = is_text && byte == b'\\' && !is_escaped;
-    }
-}
-
-/// Standard alphabet, with padding.
-fn base64(bytes: &[u8], into: &mut Vec<u8>) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for group in bytes.chunks(3) {
-        let byte = |n: usize| u32::from(group.get(n).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for n in 0..4 {
-            let index = (bits >> (18 - 6 * n)) & 63;
-            into.push(if n <= group.len() { ALPHABET[index as usize] } else { b'=' });
-        }
     }
 }
 

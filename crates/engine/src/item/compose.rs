@@ -78,6 +78,10 @@ where
         self.reader.total()
     }
 
+    fn has_fixed_order(&self) -> bool {
+        self.reader.has_fixed_order()
+    }
+
     fn place(&self) -> Option<ItemPlace> {
         self.reader.place()
     }

@@ -25,7 +25,7 @@ use tidemill_store::item::TableWriter;
 pub use tidemill_store::item::{CursorReader, Database, KeysetReader, Mode, OffsetReader, SqlQuery};
 
 macro_rules! reader {
-    ($($reader:ty),+) => {
+    ($($reader:ty: $has_fixed_order:literal),+) => {
         $(impl ItemStream for $reader {
             async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
                 Self::open(self, context).await
@@ -52,11 +52,15 @@ macro_rules! reader {
             fn total(&self) -> Option<u64> {
                 Self::total(self)
             }
+
+            fn has_fixed_order(&self) -> bool {
+                $has_fixed_order
+            }
         })+
     };
 }
 
-reader!(CursorReader, KeysetReader, OffsetReader);
+reader!(CursorReader: true, KeysetReader: false, OffsetReader: true);
 
 /// Writes items into a table of the job's own database, in the chunk's transaction: exactly once.
 #[derive(Debug)]

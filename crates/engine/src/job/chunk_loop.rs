@@ -5,7 +5,6 @@ use crate::job::chunk_reader::ReadingTask;
 use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
 use crate::job::scan::{PROCESS_MAX, Scan};
-use crate::job::scope::OFFSET;
 use crate::job::{
     Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
     StepTask, Urgency, kind_of, prepare_chunk,
@@ -15,6 +14,8 @@ use std::pin::pin;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
+use tidemill_domain::job::context::spring;
+use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
 use tracing::Instrument;
 
@@ -39,7 +40,7 @@ where
     let mut rejects = step.rejects.clone();
     // Opening the source may hang.
     tokio::select! {
-        opened = reader.open(&task.context) => opened?,
+        opened = open(&mut reader, &task.context) => opened?,
         () = task.resources.stop.asked(Urgency::AtChunkEnd) => return Ok(Outcome::stopped()),
     }
     writer.open(&task.context).await?;
@@ -52,7 +53,7 @@ where
     }
     task.record_plan(reader.total(), writer.delivery()).await?;
     // Items after the saved position that an earlier run has settled in a scan.
-    let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    let settled = task.context.get_long(OFFSET_KEY).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     let reading = ReadingTask {
         reader,
         completion: step.completion.clone(),
@@ -86,6 +87,32 @@ where
     let ended = ended?;
     closed?;
     Ok(ended)
+}
+
+/// Opens the reader where the last run ended. If that was a run of Spring Batch, reads past the items that it has read.
+async fn open<R: ItemReader>(reader: &mut R, context: &ExecutionContext) -> Result<(), ItemError> {
+    let Some(items) = context.get_long(spring::ITEMS_KEY) else { return reader.open(context).await };
+    reader.open(&ExecutionContext::new()).await?;
+    if !reader.has_fixed_order() {
+        return Err(ItemError::new(
+            ErrorKind::FATAL,
+            format!(
+                "Spring Batch began the step and read {items} items, but this reader may read them in another order; \
+                 restart the execution in Spring Batch, or launch the job with other identifying parameters"
+            ),
+        ));
+    }
+    for _ in 0..items {
+        tokio::task::coop::consume_budget().await;
+        match reader.read().await {
+            Ok(None) => break,
+            Ok(Some(_)) => {}
+            // An item that could not be read counts too.
+            Err(error) if kind_of(&error, Phase::Read) != ErrorKind::FATAL => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
@@ -299,7 +326,8 @@ where
             self.announce(skip, buffer);
         }
         if chunk.is_complete() {
-            self.task.context.remove(OFFSET);
+            self.task.context.remove(OFFSET_KEY);
+            self.task.context.remove(spring::ITEMS_KEY);
             // Keys that the reader has saved before and no longer has.
             for (key, _) in self.position.iter().filter(|(key, _)| buffer.read.position.get(key).is_none()) {
                 self.task.context.remove(key);
@@ -308,7 +336,7 @@ where
             self.position = std::mem::take(&mut buffer.read.position);
             self.settled = 0;
         } else {
-            self.task.context.put(OFFSET, self.settled + chunk.offset() as u64);
+            self.task.context.put(OFFSET_KEY, self.settled + chunk.offset() as u64);
         }
         self.writer.update(&mut self.task.context)?;
         if let Some(rejects) = &mut self.rejects {

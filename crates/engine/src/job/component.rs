@@ -40,6 +40,12 @@ pub trait ItemReader: ItemStream {
         None
     }
 
+    /// Whether every run reads the same items in the same order, and Spring Batch would too, so that the number of items
+    /// that it has read is a position.
+    fn has_fixed_order(&self) -> bool {
+        false
+    }
+
     /// Where the last item came from, for error messages. Called for each item: keep it cheap.
     fn place(&self) -> Option<ItemPlace> {
         None

@@ -7,12 +7,10 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
+use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
 use tidemill_store::job::{ExecutionFilter, PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
-
-/// Context key for the number of items that a scan has settled.
-pub(super) const OFFSET: &str = "ChunkMonitor.OFFSET";
 
 /// More executions than an instance has.
 const EXECUTIONS_MAX: u32 = 100_000;
@@ -197,7 +195,7 @@ impl ChunkScope {
     /// Whether the context, in [`update`](crate::job::ItemStream::update), is that of a chunk that has not committed as a
     /// whole, because its items are written one by one. The [numbers](Self::numbers) then go on.
     pub fn is_partial(context: &ExecutionContext) -> bool {
-        context.get(OFFSET).is_some()
+        context.get(OFFSET_KEY).is_some()
     }
 
     pub(crate) async fn roll_back(&mut self) {

@@ -17,6 +17,7 @@ mod purge;
 mod recovery;
 mod scan;
 mod spark;
+mod spring;
 mod sql_step;
 mod stop;
 mod threads;

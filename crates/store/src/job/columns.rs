@@ -3,7 +3,7 @@
 use crate::codec::storable;
 use crate::error::{Result, StoreError};
 use tidemill_domain::job::ExitStatus;
-use tidemill_domain::job::context::{ContextError, ExecutionContext};
+use tidemill_domain::job::context::{ContextError, ExecutionContext, spring};
 
 /// Columns for exit code and exit message.
 const EXIT_CHARS_MAX: usize = 2500;
@@ -29,6 +29,17 @@ pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<St
 pub(super) fn read_context(text: Option<&str>, place: &str) -> Result<ExecutionContext> {
     let Some(text) = text else { return Ok(ExecutionContext::new()) };
     ExecutionContext::from_text(text).map_err(|source| bad_context(place, source))
+}
+
+/// For a step of the given type, or a partition of the given name, that continues another one.
+pub(super) fn read_step_context(
+    text: Option<&str>,
+    place: &str,
+    step_type: &str,
+) -> Result<ExecutionContext> {
+    let mut context = read_context(text, place)?;
+    spring::adopt(&mut context, step_type).map_err(|source| bad_context(place, source))?;
+    Ok(context)
 }
 
 fn bad_context(place: &str, source: ContextError) -> StoreError {

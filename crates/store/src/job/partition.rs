@@ -201,7 +201,8 @@ impl Jobs<'_> {
             let id = *ids.get(name).ok_or(StoreError::Failed(sqlx::Error::RowNotFound))?;
             let mut context = match last {
                 Some(last) => {
-                    columns::read_context(saved.get(&last.step_execution_id).map(String::as_str), name)?
+                    let saved = saved.get(&last.step_execution_id).map(String::as_str);
+                    columns::read_step_context(saved, name, name)?
                 }
                 None => fresh.get(key).map(|context| (*context).clone()).unwrap_or_default(),
             };
@@ -251,7 +252,7 @@ impl Jobs<'_> {
                 worker: row.worker,
                 name: step.name.clone(),
                 counters: step.counters,
-                context: context.unwrap_or_else(|| StoredContext::Ours(ExecutionContext::new())),
+                context: context.unwrap_or_else(|| StoredContext::Readable(ExecutionContext::new())),
                 lease,
                 granted,
             });

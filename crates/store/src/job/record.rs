@@ -177,15 +177,15 @@ stored! {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum StoredContext {
-    Ours(ExecutionContext),
-    /// Another format, most likely Java's: for display only.
+    Readable(ExecutionContext),
+    /// The stored text, if it has another form or an object that only Java can read: for display only.
     Foreign(String),
 }
 
 impl From<String> for StoredContext {
     fn from(text: String) -> Self {
         match ExecutionContext::from_text(&text) {
-            Ok(context) => Self::Ours(context),
+            Ok(context) => Self::Readable(context),
             Err(_) => Self::Foreign(text),
         }
     }

@@ -11,7 +11,9 @@ use crate::statement::{One, Total, rows, statements, stored};
 use crate::tx::Jobs;
 use serde_json::json;
 use tidemill_domain::job::context;
-use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
+use tidemill_domain::job::step::{
+    self, EXECUTED_KEY, LastStep, STEP_TYPE_KEY, StepDecision, StepRefusal, StepRules,
+};
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
 };
@@ -85,7 +87,9 @@ impl Jobs<'_> {
             }
             (StepDecision::Resume, Some(last)) => {
                 let text = self.job_context_of_step(last.id.get()).await?;
-                let context = columns::read_context(text.as_deref(), &format!("step execution {}", last.id))?;
+                let place = format!("step execution {}", last.id);
+                let step_type = request.seed.get_text(STEP_TYPE_KEY).unwrap_or_default();
+                let context = columns::read_step_context(text.as_deref(), &place, step_type)?;
                 self.insert_step(request, context, true).await
             }
             (_, _) => self.insert_step(request, ExecutionContext::new(), false).await,

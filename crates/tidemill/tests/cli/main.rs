@@ -60,6 +60,7 @@ mod render_worker;
 mod runbook;
 mod schedule;
 mod serve;
+mod spring;
 mod tidy;
 mod vocabulary;
 

@@ -58,6 +58,7 @@ impl<S: AnyStream + ?Sized + 'static> ItemStream for Boxed<S> {
 pub trait AnyReader<I>: AnyStream {
     fn read(&mut self) -> ItemFuture<'_, Option<I>>;
     fn total(&self) -> Option<u64>;
+    fn has_fixed_order(&self) -> bool;
     fn place(&self) -> Option<ItemPlace>;
 }
 
@@ -68,6 +69,10 @@ impl<R: ItemReader> AnyReader<R::Item> for R {
 
     fn total(&self) -> Option<u64> {
         ItemReader::total(self)
+    }
+
+    fn has_fixed_order(&self) -> bool {
+        ItemReader::has_fixed_order(self)
     }
 
     fn place(&self) -> Option<ItemPlace> {
@@ -91,6 +96,10 @@ impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
 
     fn total(&self) -> Option<u64> {
         self.0.total()
+    }
+
+    fn has_fixed_order(&self) -> bool {
+        self.0.has_fixed_order()
     }
 
     fn place(&self) -> Option<ItemPlace> {

@@ -360,6 +360,11 @@ impl<F: Format, T: Send + Sync + 'static> ItemReader for FileReader<F, T> {
         self.total
     }
 
+    /// Spring Batch counts the items of each of several files apart.
+    fn has_fixed_order(&self) -> bool {
+        matches!(self.files, Files::One(_))
+    }
+
     fn place(&self) -> Option<ItemPlace> {
         let current = self.current.as_ref()?;
         Some(ItemPlace { source: Arc::clone(&current.name), unit: "line", number: current.line })

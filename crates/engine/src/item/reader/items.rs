@@ -114,4 +114,8 @@ impl<T: Send + Sync + 'static> ItemReader for ItemsReader<T> {
     fn total(&self) -> Option<u64> {
         self.total
     }
+
+    fn has_fixed_order(&self) -> bool {
+        true
+    }
 }

@@ -41,7 +41,7 @@ pub(super) async fn claim(
 /// the divided step, or of another partition.
 pub(super) async fn run(parts: StepScopeParts, worker: Step, claimed: Claimed, resources: StepResources) {
     let (context, hindrance) = match claimed.context {
-        StoredContext::Ours(context) => (context, None),
+        StoredContext::Readable(context) => (context, None),
         StoredContext::Foreign(_) => (ExecutionContext::new(), Some(NOT_UNDERSTOOD)),
     };
     let begun = claimed.granted.fence.epoch.get();

@@ -122,7 +122,7 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Watch
     let context = tx.jobs().job_context(claimed.execution).await?;
     let Some(detail) = detail else { return Ok(None) };
     let job_context = match context {
-        Some(StoredContext::Ours(context)) => context,
+        Some(StoredContext::Readable(context)) => context,
         _ => ExecutionContext::new(),
     };
     let parameters = detail.job_parameters()?;

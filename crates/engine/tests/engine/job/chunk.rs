@@ -8,6 +8,7 @@ use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row, Value};
 use tidemill_domain::job::flow::Target;
+use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParameters};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::item::sql::{Mode, SqlWriter};
@@ -190,19 +191,19 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
     let first = bench.run(&job, NONE).await.unwrap();
     assert_eq!(first.end.status, BatchStatus::Failed);
     assert_eq!(targets(bench.store()).await, [1, 2, 4]);
-    assert_eq!(first.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(4));
+    assert_eq!(first.context("s").unwrap().get_long(OFFSET_KEY), Some(4));
     // The second run begins behind the four that are settled, scans again, and fails again.
     fails.store(8, Ordering::SeqCst);
     let second = bench.run(&job, NONE).await.unwrap();
     assert_eq!(second.end.status, BatchStatus::Failed);
     assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7]);
-    assert_eq!(second.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(7));
+    assert_eq!(second.context("s").unwrap().get_long(OFFSET_KEY), Some(7));
     fails.store(0, Ordering::SeqCst);
     let third = bench.run(&job, NONE).await.unwrap();
 
     assert!(third.is_completed(), "{:?}", third.end);
     assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7, 8, 10]);
-    assert_eq!(third.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), None);
+    assert_eq!(third.context("s").unwrap().get_long(OFFSET_KEY), None);
 }
 
 #[tokio::test]
@@ -413,33 +414,6 @@ async fn what_the_job_shall_remember_must_fit_or_the_step_fails() {
 
     assert_eq!((run.end.status, run.end.code), (BatchStatus::Failed, Some(Code::ContextTooLarge)));
     assert_eq!(run.step("s").unwrap().status, BatchStatus::Failed);
-}
-
-#[tokio::test]
-async fn a_step_that_somebody_else_has_begun_in_another_form_fails_with_the_reason() {
-    let bench = JobBench::new().await.unwrap();
-    let fails = Arc::new(AtomicBool::new(true));
-    let failing = fails.clone();
-    let step = Step::chunk("s", 5)
-        .reader(numbers())
-        .process(move |n: &i64| {
-            if failing.load(Ordering::SeqCst) {
-                Err(ItemError::new(ErrorKind::PROCESS, "x"))
-            } else {
-                Ok(Some(*n))
-            }
-        })
-        .writer(ItemsWriter::default());
-    let job = Job::new("foreign").step(step.build());
-    bench.run(&job, NONE).await.unwrap();
-    run_sql(bench.store(), "update batch_step_execution_context set short_context = 'rO0ABXNyABFqYXZh'")
-        .await;
-    fails.store(false, Ordering::SeqCst);
-
-    let run = bench.run(&job, NONE).await.unwrap();
-
-    assert_eq!(run.end.status, BatchStatus::Failed);
-    assert!(run.end.exit.description.contains("Java"), "{:?}", run.end);
 }
 
 #[tokio::test]

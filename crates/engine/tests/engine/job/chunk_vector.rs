@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::fault::{FaultPolicy, Kinds};
+use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{BatchStatus, Counters, JobParameters};
 use tidemill_engine::item::ItemsReader;
 use tidemill_engine::job::listener::{ChunkListener, SkipListener};
@@ -325,10 +326,10 @@ async fn compare(
             let read = |count: Option<i64>| count.unwrap_or(0);
             let (ours, expected) = (context.get_long("r.read.count"), number(end, "r.read.count="));
             assert_eq!(read(ours), read(expected), "{title}");
-            assert_eq!(context.get_long("ChunkMonitor.OFFSET"), number(end, "OFFSET="), "{title}");
+            assert_eq!(context.get_long(OFFSET_KEY), number(end, "OFFSET="), "{title}");
         } else {
             assert_eq!(run.end.status, BatchStatus::Completed, "{title}");
-            assert_eq!(context.get_long("ChunkMonitor.OFFSET"), None, "{title}");
+            assert_eq!(context.get_long(OFFSET_KEY), None, "{title}");
         }
     }
     cases

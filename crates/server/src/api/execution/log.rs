@@ -94,7 +94,7 @@ pub fn is_selected(step: &StepRecord, name: Option<&str>) -> bool {
 #[crate::boxed]
 pub async fn place(tx: &mut Tx, step: StepExecutionId) -> Result<Option<LogPlace>, StoreError> {
     Ok(match tx.jobs().step_context(step).await? {
-        Some(StoredContext::Ours(context)) => LogPlace::of(&context, step),
+        Some(StoredContext::Readable(context)) => LogPlace::of(&context, step),
         _ => None,
     })
 }

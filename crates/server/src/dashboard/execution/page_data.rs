@@ -136,7 +136,7 @@ async fn positions<'a>(
         if positions.contains_key(&step.id) {
             continue;
         }
-        if let Some(StoredContext::Ours(context)) = tx.jobs().step_context(step.id).await?
+        if let Some(StoredContext::Readable(context)) = tx.jobs().step_context(step.id).await?
             && let Some(items) = items_behind(&context)
         {
             positions.insert(step.id, items);

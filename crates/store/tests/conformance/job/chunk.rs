@@ -50,7 +50,7 @@ async fn counters_and_context_are_saved_and_read_back(bench: Bench) {
     let record = tx.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.counters, record.version), (COUNTERS, 1));
     assert_eq!(record.updated_at, Some(bench.now()));
-    assert_eq!(tx.jobs().step_context(step).await.unwrap(), Some(StoredContext::Ours(context)));
+    assert_eq!(tx.jobs().step_context(step).await.unwrap(), Some(StoredContext::Readable(context)));
     let columns = look(
         &bench,
         "select cast(read_count * 10000000 + write_count * 1000000 + filter_count * 100000
@@ -90,7 +90,7 @@ async fn a_long_context_fills_both_columns(bench: Bench) {
 
         assert_eq!(look(&bench, short).await, [Some(wanted.to_owned())], "{}", text.chars().count());
         let stored = bench.begin().await.jobs().step_context(step).await.unwrap();
-        assert_eq!(stored, Some(StoredContext::Ours(context)));
+        assert_eq!(stored, Some(StoredContext::Readable(context)));
     }
 }
 
@@ -312,7 +312,7 @@ async fn a_chunk_finds_rows_that_have_moved(bench: Bench) {
                 continue;
             }
             let stored = tx.jobs().step_context(step).await.unwrap();
-            assert_eq!(stored, Some(StoredContext::Ours(context)), "after {other:?}");
+            assert_eq!(stored, Some(StoredContext::Readable(context)), "after {other:?}");
             if let Some(next) = moves.get(number + 1) {
                 tx.execute_for_test(next).await.unwrap();
             }

@@ -96,7 +96,7 @@ async fn what_failed_is_restarted_with_a_copy_of_what_the_job_remembers(bench: B
     assert!(second.execution > first.execution);
     assert_eq!(second.context, context);
     let stored = bench.begin().await.jobs().job_context(second.execution).await.unwrap().unwrap();
-    assert_eq!(stored, tidemill_store::job::StoredContext::Ours(context));
+    assert_eq!(stored, tidemill_store::job::StoredContext::Readable(context));
 }
 
 async fn a_restart_goes_on_from_the_last_execution_whatever_came_before(bench: Bench) {

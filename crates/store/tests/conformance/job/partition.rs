@@ -109,7 +109,7 @@ async fn save(bench: &Bench, claimed: &Claimed, counters: &Counters, context: &s
 
 fn ours(claimed: &Claimed) -> &ExecutionContext {
     match &claimed.context {
-        StoredContext::Ours(context) => context,
+        StoredContext::Readable(context) => context,
         StoredContext::Foreign(text) => panic!("{text}"),
     }
 }

@@ -3,8 +3,10 @@
 use super::{ann, day, end, end_step, launch, look, lose_all, request, run_sql, run_step, save, start};
 use super::{step_request, try_launch};
 use crate::Bench;
+use serde_json::Value;
 use tidemill_domain::job::instance::job_key;
 use tidemill_domain::job::launch::LaunchRefusal;
+use tidemill_domain::job::track::items_behind;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_store::StoreError;
 use tidemill_store::job::{ExecutionFilter, StepStart};
@@ -15,6 +17,7 @@ crate::on_both![
     spring_counts_its_ids_behind_ours,
     spring_removes_what_we_have_written,
     tables_that_spring_has_made_are_adopted,
+    a_step_that_spring_failed_is_continued_where_that_is_exact,
     a_second_execution_without_an_end_is_refused_whoever_writes_it,
     several_executions_without_an_end_stop_the_migration,
 ];
@@ -29,7 +32,7 @@ async fn spring_reads_what_we_write(bench: Bench) {
     let failed = run_step(&bench, &first, "copy").await;
     let counters =
         Counters { read: 10, write: 8, filter: 1, commit: 2, write_skip: 1, ..Counters::default() };
-    save(&bench, &first, failed, &counters, Some(r#"{"version":1,"values":{"a":1}}"#)).await;
+    save(&bench, &first, failed, &counters, Some(&stored(&[("a", 1.into())]))).await;
     end_step(&bench, &first, failed, BatchStatus::Failed, &ExitStatus::failed("no")).await;
     end(&bench, &first, BatchStatus::Failed).await;
     let second = launch(&bench, &parameters, one).await;
@@ -47,6 +50,57 @@ async fn spring_reads_what_we_write(bench: Bench) {
     for (sql, wanted) in [of_instances(&ids), of_executions(&ids), of_steps(&ids)].concat() {
         let found = look(&bench, &format!("SELECT (Q.*)::TEXT FROM ({sql}) Q")).await;
         assert_eq!(found, wanted.into_iter().map(Some).collect::<Vec<_>>(), "{sql}");
+    }
+}
+
+/// A context as both programs store it.
+fn stored(values: &[(&str, Value)]) -> String {
+    let mut context = ExecutionContext::new();
+    values.iter().for_each(|(key, value)| context.put(key, value.clone()));
+    context.to_text().unwrap()
+}
+
+/// The context of a chunk step of Spring Batch.
+fn stored_by_spring(values: &[(&str, Value)]) -> String {
+    let package = "org.springframework.batch.core.step";
+    let types = [
+        ("batch.stepType", format!("{package}.tasklet.TaskletStep").into()),
+        ("batch.taskletType", format!("{package}.item.ChunkOrientedTasklet").into()),
+    ];
+    stored(&[&types[..], values].concat())
+}
+
+async fn a_step_that_spring_failed_is_continued_where_that_is_exact(bench: Bench) {
+    let one = bench.process(1).await;
+    let mut seed = ExecutionContext::new();
+    seed.put("batch.stepType", "chunk");
+    for (number, text, continued) in [
+        ("1", stored_by_spring(&[("reader.read.count", 60.into())]), true),
+        ("2", stored_by_spring(&[("reader.read.count", 60.into()), ("reader.start.after", 1.into())]), false),
+        ("3", r#"{"version":1,"values":{"read.read.count":60}}"#.to_owned(), true),
+        ("4", "rO0ABXNyABFqYXZh".to_owned(), false),
+    ] {
+        let first = launch(&bench, &day(number), one).await;
+        let step = run_step(&bench, &first, "copy").await;
+        save(&bench, &first, step, &Counters::default(), Some(&text)).await;
+        end_step(&bench, &first, step, BatchStatus::Failed, &ExitStatus::failed("no")).await;
+        end(&bench, &first, BatchStatus::Failed).await;
+        let second = launch(&bench, &day(number), one).await;
+
+        let mut tx = bench.begin().await;
+        let started = tx.jobs().start_step(&step_request(&second, "copy", &seed)).await;
+        tx.rollback().await.unwrap();
+
+        match started {
+            Ok(StepStart::Run { context, is_resumed: true, .. }) => {
+                assert!(continued, "{number}");
+                assert_eq!(items_behind(&context), Some(60));
+                assert_eq!(context.get_text("batch.stepType"), Some("chunk"));
+            }
+            started => {
+                assert!(!continued && matches!(started, Err(StoreError::BadContext { .. })), "{started:?}");
+            }
+        }
     }
 }
 
@@ -155,7 +209,7 @@ fn of_executions(ids: &Ids) -> Queries {
                 "SELECT SHORT_CONTEXT, SERIALIZED_CONTEXT FROM BATCH_JOB_EXECUTION_CONTEXT
                  WHERE JOB_EXECUTION_ID = {first}"
             ),
-            vec![r#"("{""version"":1,""values"":{}}",)"#.into()],
+            vec![format!("({},)", stored(&[]))],
         ),
     ]
 }
@@ -195,7 +249,7 @@ fn of_steps(ids: &Ids) -> Queries {
                 "SELECT SHORT_CONTEXT, SERIALIZED_CONTEXT FROM BATCH_STEP_EXECUTION_CONTEXT
                  WHERE STEP_EXECUTION_ID = {running}"
             ),
-            vec![r#"("{""version"":1,""values"":{""a"":1}}",)"#.into()],
+            vec![format!("({},)", stored(&[("a", 1.into())]))],
         ),
     ]
 }

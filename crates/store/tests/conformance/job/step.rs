@@ -39,7 +39,7 @@ async fn a_first_run_is_fresh_and_has_its_seed(bench: Bench) {
     let StepStart::Run { id, context, is_resumed } = started else { panic!("{started:?}") };
     assert_eq!((&context, is_resumed), (&seed, false));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.jobs().step_context(id).await.unwrap(), Some(StoredContext::Ours(seed)));
+    assert_eq!(tx.jobs().step_context(id).await.unwrap(), Some(StoredContext::Readable(seed)));
     let steps = tx.jobs().steps(launched.execution).await.unwrap();
     assert_eq!((steps[0].status, steps[0].started_at), (BatchStatus::Started, Some(bench.now())));
     assert_eq!((steps[0].version, steps[0].exit.code.as_str()), (0, "EXECUTING"));
