@@ -23,6 +23,7 @@ mod file;
 mod http;
 mod names;
 mod path;
+mod process;
 mod statement;
 
 pub use path::Reach;

@@ -29,7 +29,9 @@ impl Names {
     fn below(key: &str) -> Self {
         match key {
             "map" => Self::Ordered,
-            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "columns" => Self::Free,
+            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "columns" | "validate" => {
+                Self::Free
+            }
             _ => Self::Known,
         }
     }

@@ -1,5 +1,9 @@
 //! The content of a job file, with the place of everything that can be wrong.
 
+mod process;
+
+pub use process::{ColumnRule, ProcessFile};
+
 use crate::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -111,10 +115,7 @@ pub struct ChunkFile {
     /// Number of chunks processed concurrently.
     pub threads: usize,
     pub read: At<ReadFile>,
-    /// A CEL expression; items for which it is false are dropped.
-    pub filter: Option<At<String>>,
-    /// Column and CEL expression; empty leaves the item as it is.
-    pub map: Vec<(At<String>, At<String>)>,
+    pub process: ProcessFile,
     pub write: At<WriteFile>,
     pub skip: Option<SkipFile>,
     pub retry: Option<RetryFile>,
@@ -150,10 +151,10 @@ impl ChunkFile {
 
     /// The columns of `map`, or else those that are read, if they are known.
     pub(crate) fn columns(&self) -> Vec<String> {
-        if !self.map.is_empty() {
-            return self.map.iter().map(|(column, _)| column.value.clone()).collect();
+        match self.process.map.as_slice() {
+            [] => self.read.value.columns(),
+            map => map.iter().map(|(column, _)| column.value.clone()).collect(),
         }
-        self.read.value.columns()
     }
 }
 
@@ -216,6 +217,15 @@ impl ReadFile {
             Self::File(file) => file.format.columns(),
             Self::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
             Self::Sql { .. } | Self::Http(_) => Vec::new(),
+        }
+    }
+
+    /// Whether each item names its own columns, so that some may be missing.
+    pub(crate) fn may_lack_columns(&self) -> bool {
+        match self {
+            Self::File(file) => file.format.may_lack_columns(),
+            Self::Http(_) => true,
+            Self::Sql { .. } | Self::Kafka(_) => false,
         }
     }
 }

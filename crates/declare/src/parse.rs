@@ -7,6 +7,7 @@ mod file;
 mod http;
 mod parameter;
 mod pool;
+mod process;
 mod step;
 mod target;
 

@@ -2,10 +2,14 @@
 //!
 //! An item can have any type. [`Row`] is for jobs without a type: named [`Value`]s from a table or a file.
 
+mod order;
 mod row;
+mod rule;
 mod value;
 
+pub use order::Direction;
 pub use row::{FromValue, Row, RowError};
+pub use rule::{ColumnRules, ColumnType};
 pub use value::{Decimal, NotADecimal, Value};
 
 use crate::code::Code;
@@ -72,6 +76,8 @@ pub struct ItemError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     origin: Option<Box<Origin>>,
+    /// The columns with wrong values, separated by commas.
+    columns: Option<Box<str>>,
     code: Option<Code>,
 }
 
@@ -88,13 +94,14 @@ pub struct Origin {
 impl ItemError {
     /// An error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, origin: None, code: None }
+        Self { kind, message: message.into(), source: None, origin: None, columns: None, code: None }
     }
 
     /// An error of this kind with its cause.
     pub fn of(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let source = source.into();
-        Self { kind, message: source.to_string(), source: Some(source), origin: None, code: None }
+        let message = source.to_string();
+        Self { source: Some(source), ..Self::new(kind, message) }
     }
 
     /// An error that ends the step.
@@ -111,6 +118,9 @@ impl ItemError {
         pub fn at(self, place: impl Into<String>, raw: impl Into<String>) {
             self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into() }))
         }
+        /// Sets the columns with wrong values; rejects show them.
+        #[must_use]
+        pub fn in_columns(self, columns: &[&str]) { self.columns = Some(columns.join(", ").into()) }
     }
 
     /// Its kind, or that of the phase.
@@ -120,6 +130,11 @@ impl ItemError {
 
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
+    }
+
+    /// The columns with wrong values, separated by commas; none if that is not known.
+    pub fn columns(&self) -> Option<&str> {
+        self.columns.as_deref()
     }
 
     pub fn origin(&self) -> Option<&Origin> {

@@ -1,17 +1,15 @@
-//! Chunk steps: how rows are processed, and the partitions that a step is divided into.
+//! Chunk steps: their parts, their policies, and the partitions that a step is divided into.
 
-use super::file::order;
 use super::names::ParameterNames;
 use super::path::FilePath;
+use super::process::RowProcessor;
 use super::{Builder, Built};
 use crate::Diagnostics;
-use crate::expression::{Expression, Scope};
-use crate::model::{ChunkFile, Names, PartitionBy, PartitionsFile};
+use crate::model::{ChunkFile, PartitionBy, PartitionsFile};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
-use tidemill_domain::item::{ErrorKind, ItemError, Row};
+use tidemill_domain::item::{ErrorKind, Row};
 use tidemill_engine::item::{BoxReader, BoxWriter};
 use tidemill_engine::job::{
     ChunkStep, ItemProcessor, Partition, PassThrough, RangePartitioner, Rejects, Step, StepScope,
@@ -47,9 +45,7 @@ impl Builder<'_> {
             finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)
         } else {
             let names = declared.clone();
-            let make = move |scope: &StepScope| {
-                Ok(RowProcessor { process: process.clone(), parameters: names.in_step(scope) })
-            };
+            let make = move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), names.in_step(scope)));
             finished(read.process_with(make).writer_with(make_writer), file, reject, declared)
         };
         match &file.partitions {
@@ -60,15 +56,6 @@ impl Builder<'_> {
             Some(partitions) => self.partitioned(step, &partitions.value),
             None => Ok(step),
         }
-    }
-
-    fn process(&self, file: &ChunkFile) -> Built<Process> {
-        let filter = file.filter.as_ref().map(|text| self.expression(text)).transpose()?;
-        let expressions =
-            file.map.iter().map(|(_, text)| self.expression(text)).collect::<Built<Arc<[_]>>>()?;
-        let columns = file.map.iter().map(|(column, _)| column.value.clone()).collect();
-        let map = (!file.map.is_empty()).then_some((columns, expressions));
-        Ok(Process { filter, map, project: order(file).map(Into::into) })
     }
 
     /// The worker keeps the name of the step; partitions add their key to it.
@@ -116,6 +103,11 @@ fn finished<P: ItemProcessor<Row, Output = Row>>(
             true => step.skip_all(skip.limit),
             false => step.skip(skip.on.clone(), skip.limit),
         };
+        // A row that breaks a rule has written nothing, and breaks it again in every attempt.
+        let is_skipped = skip.on.is_empty() || skip.on.contains(&ErrorKind::VALIDATION);
+        if is_skipped && !file.process.validate.is_empty() {
+            step = step.no_rollback([ErrorKind::VALIDATION]);
+        }
     }
     if let Some(retry) = &file.retry {
         step = match retry.on.is_empty() {
@@ -147,56 +139,5 @@ fn own(path: &str, step: &str) -> PathBuf {
     match path.extension() {
         Some(ending) => path.with_file_name(format!("{stem}-{key}.{}", ending.to_string_lossy())),
         None => path.with_file_name(format!("{stem}-{key}")),
-    }
-}
-
-/// Columns and their expressions.
-type Mapping = (Arc<[String]>, Arc<[Arc<Expression>]>);
-
-#[derive(Clone, Debug)]
-struct Process {
-    filter: Option<Arc<Expression>>,
-    map: Option<Mapping>,
-    /// Exactly these columns, in this order.
-    project: Option<Arc<[String]>>,
-}
-
-impl Process {
-    fn is_nothing(&self) -> bool {
-        self.filter.is_none() && self.map.is_none() && self.project.is_none()
-    }
-}
-
-#[derive(Debug)]
-struct RowProcessor {
-    process: Process,
-    parameters: Names,
-}
-
-impl ItemProcessor<Row> for RowProcessor {
-    type Output = Row;
-
-    async fn process(&mut self, row: &Row) -> Result<Option<Row>, ItemError> {
-        let Process { filter, map, project } = &self.process;
-        let scope = Scope { row: Some(row), parameters: &self.parameters, others: &Names::new() };
-        if let Some(filter) = filter
-            && !filter.is_true(&scope)?
-        {
-            return Ok(None);
-        }
-        let mapped = match map {
-            Some((columns, expressions)) => {
-                let values = columns.iter().zip(expressions.iter()).map(|(column, expression)| {
-                    expression.value(&scope).map_err(|error| {
-                        ItemError::new(ErrorKind::PROCESS, format!("column {column:?}: {}", error.message()))
-                    })
-                });
-                Row::new(columns.clone(), values.collect::<Result<_, _>>()?)
-            }
-            None => row.clone(),
-        };
-        let Some(columns) = project else { return Ok(Some(mapped)) };
-        let values = columns.iter().map(|column| mapped.value(column).cloned());
-        Ok(Some(Row::new(columns.clone(), values.collect::<Result<_, _>>()?)))
     }
 }

@@ -51,7 +51,7 @@ impl Checker<'_> {
     }
 
     fn xml_names(&mut self, xml: &XmlFormat, chunk: &ChunkFile) {
-        let columns = chunk.map.iter().map(|(column, _)| column);
+        let columns = chunk.process.map.iter().map(|(column, _)| column);
         for name in [&xml.record].into_iter().chain(&xml.root).chain(columns) {
             if !is_xml_name(&name.value) {
                 let what = format!("{:?} cannot be the name of an XML element", name.value);

@@ -1,7 +1,7 @@
 //! Checks the names that texts and expressions refer to.
 
 use super::{Checker, all_steps};
-use crate::diagnostic::{BadText, excerpt};
+use crate::diagnostic::{BadText, did_you_mean, excerpt};
 use crate::expression::Expression;
 use crate::model::{
     Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work,
@@ -143,9 +143,12 @@ impl<'a> Checker<'a> {
             Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], &[]),
             Work::Chunk(chunk) => {
                 let read = chunk.read.value.columns();
-                for expression in chunk.filter.iter().chain(chunk.map.iter().map(|(_, text)| text)) {
+                let process = &chunk.process;
+                let mapped = process.filter.iter().chain(process.map.iter().map(|(_, text)| text));
+                for expression in process.of_rows_read().chain(mapped) {
                     self.expression(expression, &["row", "parameters"], &read);
                 }
+                self.known_columns(process.validate.iter().map(|rule| &rule.column), &read);
                 // Events are made of what is written: the columns of `map`, if there is one.
                 let Some(events) = chunk.events() else { return };
                 let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);
@@ -217,6 +220,17 @@ impl<'a> Checker<'a> {
         if !columns.is_empty() {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
             self.fields(text, &expression, "row", "column", &columns);
+        }
+    }
+
+    /// Reports columns that are not read. `columns` are those that are; none if they are not known.
+    fn known_columns<'c>(&mut self, named: impl Iterator<Item = &'c At<String>>, columns: &[String]) {
+        let known: Vec<&str> = columns.iter().map(String::as_str).collect();
+        for name in named.filter(|name| !known.is_empty() && !known.contains(&name.value.as_str())) {
+            let fix =
+                did_you_mean(&name.value, known.iter().copied(), || "name a column that is read".to_owned());
+            let what = format!("there is no column {:?}", excerpt(&name.value));
+            self.wrong(name, what, fix).why = Some(format!("there are {}", known.join(", ")));
         }
     }
 

@@ -100,6 +100,15 @@ impl FileFormat {
         }
     }
 
+    /// Whether each item names its own columns, so that some may be missing.
+    pub(crate) fn may_lack_columns(&self) -> bool {
+        match self {
+            Self::JsonLines | Self::Json => true,
+            Self::Xml(xml) => xml.columns.is_empty(),
+            Self::Csv(_) | Self::FixedWidth(_) | Self::Excel(_) => false,
+        }
+    }
+
     /// Whether it is written by the order of the columns, and not by their names.
     pub(crate) const fn is_ordered(&self) -> bool {
         matches!(self, Self::Csv(_))

@@ -2,7 +2,7 @@
 
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
-use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
+use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, ProcessFile, RetryFile, SkipFile};
 use std::time::Duration;
 use tidemill_domain::item::ErrorKind;
 use tidemill_engine::job::chunk_step;
@@ -18,17 +18,12 @@ const CONCURRENCY_MAX: u64 = 256;
 
 const PARTITIONS_MAX: u64 = 10_000;
 
-/// The limit of PostgreSQL tables.
-const COLUMNS_MAX: usize = 1600;
-
 /// Longest pause before the first retry; later ones grow from there.
 const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 
 tables! {
     PARTITIONS = "partitions" ["by" "pattern" "column" "table" "count" "connection" "concurrency" "local"]
         "partitions: { by: file, pattern: \"in/*.csv\" }";
-    PROCESS = "process" ["filter" "map"]
-        "process: { filter: \"row.amount != ''\", map: { id: \"int(row.id)\" } }";
     SKIP = "skip" ["limit" "on" "reject"]
         "skip: { limit: 10, on: [parse, process], reject: \"rejects.csv\" }";
     RETRY = "retry" ["limit" "on" "backoff"]
@@ -52,8 +47,6 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::FATAL,
 ];
 
-type Columns = Vec<(At<String>, At<String>)>;
-
 impl Reader<'_> {
     pub(super) fn chunk(&mut self, fields: &Fields<'_>, size: &Node) -> Option<ChunkFile> {
         let fields = &Fields { table: CHUNK, ..*fields };
@@ -61,19 +54,17 @@ impl Reader<'_> {
         let partitions = fields.get("partitions").map_or(Some(None), |node| self.partitions(node).map(Some));
         let threads = self.number_of(fields, "threads", 1..=THREADS_MAX);
         let read = self.required(fields, "read").and_then(|node| self.read(node));
-        let process = fields.get("process").map_or(Some((None, Vec::new())), |node| self.process(node));
+        let process = fields.get("process").map_or(Some(ProcessFile::default()), |node| self.process(node));
         let write = self.required(fields, "write").and_then(|node| self.write(node));
         let skip = fields.get("skip").and_then(|node| self.skip(node));
         let retry = fields.get("retry").and_then(|node| self.retry(node));
-        let (filter, map) = process?;
         // A wrong number or policy does not keep the rest from being checked.
         Some(ChunkFile {
             size: size.unwrap_or(1),
             partitions: partitions?,
             threads: threads.unwrap_or(1),
             read: read?,
-            filter,
-            map,
+            process: process?,
             write: write?,
             skip,
             retry,
@@ -125,39 +116,6 @@ impl Reader<'_> {
             let what = format!("partitions by {by} have no {}", key.name);
             self.wrong_key(key, what, None, format!("take {} out", key.name));
         }
-    }
-
-    fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Columns)> {
-        let fields = self.table(node, "process", PROCESS)?;
-        if fields.entries.is_empty() {
-            let fix = "take it out; items are then written as read";
-            self.wrong(node, "process says neither filter nor map", fix);
-        }
-        let filter = fields.get("filter").map_or(Some(None), |node| self.text(node, "filter").map(Some));
-        let map = fields.get("map").map_or(Some(Vec::new()), |node| self.map(node));
-        Some((filter?, map?))
-    }
-
-    fn map(&mut self, node: &Node) -> Option<Columns> {
-        let example = "map: { id: \"int(row.id)\", name: \"row.name\" }";
-        let entries = self.named(node, "map is a table of columns and expressions", example)?;
-        if entries.is_empty() {
-            self.wrong(node, "map has no column", format!("write it as {example}, or take it out"));
-            return None;
-        }
-        if entries.len() > COLUMNS_MAX {
-            let what = format!("map has more than {COLUMNS_MAX} columns");
-            let fix = "leave out what is not needed; without map an item is written as it was read";
-            self.wrong(node, what, fix);
-            return None;
-        }
-        all(entries.iter().map(|(key, value)| {
-            if key.name.is_empty() {
-                self.wrong_key(key, "a column without a name", None, "name the column");
-            }
-            let text = self.text(value, &key.name).filter(|_| !key.name.is_empty())?;
-            Some((At { value: key.name.clone(), place: key.place }, text))
-        }))
     }
 
     fn skip(&mut self, node: &Node) -> Option<SkipFile> {

@@ -259,6 +259,25 @@ impl Reader<'_> {
         None
     }
 
+    /// A word that has other names, which are reported with ours.
+    pub(super) fn word_or<T: Clone>(
+        &mut self,
+        node: &Node,
+        name: &str,
+        words: &[(&str, T)],
+        others: &[(&str, &[&str])],
+    ) -> Option<T> {
+        if let Content::Scalar(text) = &node.content
+            && let Some((ours, _)) = others.iter().find(|(_, others)| others.contains(&&*text.to_lowercase()))
+        {
+            let all = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+            let what = format!("{name} is one of {all}, and here is {text:?}");
+            self.wrong(node, what, format!("write {name}: {ours}"));
+            return None;
+        }
+        self.word(node, name, words)
+    }
+
     pub(super) fn duration(
         &mut self,
         node: &Node,

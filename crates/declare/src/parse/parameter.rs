@@ -3,7 +3,7 @@
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Key, Node};
 use crate::model::{Allowance, At, ParameterFile};
-use tidemill_domain::job::parameter::{Accepted, ParameterSpec, ParameterType, Pattern};
+use tidemill_domain::job::parameter::{Accepted, ParameterSpec, ParameterType};
 
 tables! {
     PARAMETER = "a parameter" ["type" "required" "identifying" "default" "one_of" "pattern" "allow" "description"]
@@ -80,14 +80,7 @@ impl Reader<'_> {
             }
         }
         if let Some(node) = fields.get("pattern") {
-            match Pattern::new(&self.text(node, "pattern")?.value) {
-                Ok(pattern) => accepted.pattern = Some(pattern),
-                Err(bad) => {
-                    let fix =
-                        "write a regular expression that the whole value has to match, such as [a-z0-9_-]+";
-                    self.wrong(node, format!("this pattern cannot be used: {bad}"), fix);
-                }
-            }
+            accepted.pattern = self.pattern(node);
         }
         if let (Some(_), Some(key)) = (fields.get("one_of"), fields.key("pattern")) {
             let why = "a value of one_of is accepted whatever the pattern says".to_owned();
@@ -105,15 +98,6 @@ impl Reader<'_> {
 
     fn parameter_type(&mut self, node: &Node) -> Option<ParameterType> {
         let words = ParameterType::ALL.map(|kind| (kind.as_str(), kind));
-        if let Content::Scalar(text) = &node.content
-            && let Some((ours, _)) =
-                OTHER_WORDS.iter().find(|(_, others)| others.contains(&&*text.to_lowercase()))
-        {
-            let all = words.map(|(word, _)| word).join(", ");
-            let fix = format!("write type: {ours}");
-            self.wrong(node, format!("type is one of {all}, and here is {text:?}"), fix);
-            return None;
-        }
-        self.word(node, "type", &words)
+        self.word_or(node, "type", &words, &OTHER_WORDS)
     }
 }

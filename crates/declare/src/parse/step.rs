@@ -25,7 +25,8 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Keys that authors put one level too high.
-const INNER: [(&str, &str); 12] = [
+const INNER: [(&str, &str); 13] = [
+    ("validate", "process: { validate: … }"),
     ("filter", "process: { filter: … }"),
     ("map", "process: { map: … }"),
     ("csv", "read: { csv: … } or write: { csv: … }"),

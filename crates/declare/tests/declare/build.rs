@@ -9,6 +9,7 @@ mod pool;
 mod reach;
 mod row;
 mod transfer;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::path::Path;

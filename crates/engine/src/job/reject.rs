@@ -77,14 +77,16 @@ impl LineFormat {
                     "error": row.error,
                     "place": row.place,
                     "item": row.item,
+                    "columns": row.columns,
                 });
                 Ok(format!("{line}\n").into_bytes())
             }
             Self::Csv => {
                 let place = row.place.as_deref().unwrap_or_default();
                 let item = row.item.as_deref().unwrap_or_default();
+                let columns = row.columns.as_deref().unwrap_or_default();
                 let mut lines = csv::Writer::from_writer(Vec::new());
-                lines.write_record([row.phase, &row.kind, &row.error, place, item])?;
+                lines.write_record([row.phase, &row.kind, &row.error, place, item, columns])?;
                 lines.into_inner().map_err(|error| ItemError::fatal(error.into_error()))
             }
         }
@@ -132,6 +134,7 @@ impl<I> RejectSink<I> {
             error: error.text(),
             place: origin.map(|origin| origin.place.clone()),
             item: item.map(|text| text.chars().take(ITEM_CHARS_MAX).collect()),
+            columns: error.columns().map(str::to_owned),
         });
     }
 
@@ -145,7 +148,7 @@ impl<I> RejectSink<I> {
         match (&mut self.file, self.step) {
             (Some(file), _) => {
                 if file.offset() == 0 && !pending.is_empty() && self.lines == LineFormat::Csv {
-                    file.append(b"phase,kind,error,place,item\n");
+                    file.append(b"phase,kind,error,place,item,columns\n");
                 }
                 for row in &pending {
                     file.append(&self.lines.line(row)?);

@@ -217,6 +217,8 @@ pub struct RejectRow {
     pub error: String,
     pub place: Option<String>,
     pub item: Option<String>,
+    /// Only for files; the error names them too.
+    pub columns: Option<String>,
 }
 
 stored! {
@@ -341,7 +343,7 @@ statements! {
     pub fn Jobs::insert_rejects(step: StepExecutionId, rejects: &[RejectRow]) at now -> () {
         bind(
             step, now,
-            rows(rejects, |RejectRow { phase, kind, error, place, item }| json!({
+            rows(rejects, |RejectRow { phase, kind, error, place, item, .. }| json!({
                 "phase": phase, "kind": storable(kind), "error": storable(error),
                 "place": place.as_deref().map(storable), "item": item.as_deref().map(storable),
             })),

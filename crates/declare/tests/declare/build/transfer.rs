@@ -52,7 +52,7 @@ async fn amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject(scratch: Scra
     let rejects = stand.content("rejects.csv");
     let lines: Vec<&str> = rejects.lines().collect();
     assert_eq!(lines.len(), 3, "{rejects}");
-    assert_eq!(lines[0], "phase,kind,error,place,item");
+    assert_eq!(lines[0], "phase,kind,error,place,item,columns");
     let of = |kind: &str| *lines.iter().find(|line| line.contains(kind)).unwrap();
     assert!(of("read,parse").contains("in.csv"), "{rejects}");
     let process = of("process,process");

@@ -45,6 +45,7 @@ async fn ran(bench: &Bench, number: u128, name: &str, status: BatchStatus) -> La
         error: "no".into(),
         place: None,
         item: Some("x".into()),
+        columns: None,
     };
     tx.jobs().insert_rejects(step, &[reject]).await.unwrap();
     tx.jobs().describe_step(step, Some(7), Some("exactly-once")).await.unwrap();

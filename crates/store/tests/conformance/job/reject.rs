@@ -8,7 +8,14 @@ crate::on_both![rejects_are_kept_in_order_and_listed_by_pages, a_reject_goes_wit
 
 fn reject(item: &str) -> RejectRow {
     let place = Some("in.csv line 7".to_owned());
-    RejectRow { phase: "read", kind: "parse".into(), error: "no".into(), place, item: Some(item.into()) }
+    RejectRow {
+        phase: "read",
+        kind: "parse".into(),
+        error: "no".into(),
+        place,
+        item: Some(item.into()),
+        columns: None,
+    }
 }
 
 async fn rejects_are_kept_in_order_and_listed_by_pages(bench: Bench) {
