@@ -16,6 +16,7 @@ use tidemill_engine::job::{Decision, Job, StepFlow};
 use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
 
+mod assert;
 mod chunk;
 mod command;
 mod endpoint;
@@ -109,6 +110,7 @@ impl Builder<'_> {
             Work::Job(call) => self.job_step(name, call)?,
             Work::Command(command) => self.command(name, command)?,
             Work::Sql(statements) => self.sql(name, statements)?,
+            Work::Assert(all) => self.assertions(name, all)?,
             Work::Spark(app) => self.spark(name, app)?,
         };
         if file.allow_start_if_complete {

@@ -183,6 +183,7 @@ impl<'a> Checker<'a> {
     fn connections(&mut self, step: &StepFile, known: &[String]) {
         let named = match &step.work {
             Work::Sql(sql) => vec![sql.connection.as_ref()],
+            Work::Assert(all) => all.iter().map(|one| one.connection.as_ref()).collect(),
             Work::Chunk(chunk) => {
                 let reading = match &chunk.read.value {
                     ReadFile::Sql { connection, .. } => connection.as_ref(),

@@ -100,6 +100,7 @@ pub enum Work {
     Chunk(Box<ChunkFile>),
     Command(CommandFile),
     Sql(SqlFile),
+    Assert(Vec<AssertFile>),
     Spark(SparkFile),
     Job(JobCall),
     Flow(Vec<StepFile>),
@@ -344,6 +345,26 @@ pub struct SqlFile {
     pub statements: Vec<At<String>>,
     /// None means the job's own database.
     pub connection: Option<At<String>>,
+}
+
+/// A query, and what its result has to be.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AssertFile {
+    /// `${name}` is bound, never spliced.
+    pub query: At<String>,
+    /// A CEL expression over `value`, `row`, `rows`, `now` and `parameters`.
+    pub expect: At<String>,
+    pub severity: Severity,
+    /// None means the job's own database.
+    pub connection: Option<At<String>>,
+}
+
+tidemill_domain::words! {
+    /// What a broken expectation does to its step.
+    pub enum Severity {
+        Fail = "fail",
+        Warn = "warn",
+    }
 }
 
 /// Texts are templates.

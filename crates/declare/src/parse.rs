@@ -1,5 +1,6 @@
 //! Parses the tree of a file into the job that it declares, and reports all problems at once.
 
+mod assert;
 mod chunk;
 mod endpoint;
 mod fields;

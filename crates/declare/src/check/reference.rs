@@ -4,8 +4,8 @@ use super::{Checker, all_steps};
 use crate::diagnostic::{BadText, did_you_mean, excerpt};
 use crate::expression::Expression;
 use crate::model::{
-    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile, StepFile, Work,
-    WriteFile,
+    Allowance, AssertFile, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile,
+    StepFile, Work, WriteFile,
 };
 use crate::template::Template;
 use std::collections::BTreeSet;
@@ -33,6 +33,7 @@ fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, Vec<&'static str>)> {
             program.chain(arguments).chain(command.env.set.values().map(of(Kind::Plain))).collect()
         }
         Work::Sql(sql) => sql.statements.iter().map(of(Kind::Sql)).collect(),
+        Work::Assert(all) => all.iter().map(|one| of(Kind::Sql)(&one.query)).collect(),
         Work::Spark(spark) => {
             let app = std::iter::once(of(Kind::Path)(&spark.app));
             let arguments = spark.args.iter().chain(&spark.master).map(of(Kind::Argument));
@@ -141,6 +142,7 @@ impl<'a> Checker<'a> {
         }
         match &step.work {
             Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], &[]),
+            Work::Assert(all) => all.iter().for_each(|one| self.assertion(one)),
             Work::Chunk(chunk) => {
                 let read = chunk.read.value.columns();
                 let process = &chunk.process;
@@ -157,6 +159,19 @@ impl<'a> Checker<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn assertion(&mut self, file: &AssertFile) {
+        self.expression(&file.expect, &["value", "row", "rows", "now", "parameters"], &[]);
+        let query = file.query.value.trim_start().to_lowercase();
+        let counts = ["select count(", "select sum(", "select max(", "select min("];
+        let is_one_row = counts.iter().any(|start| query.starts_with(start)) && !query.contains("group by");
+        let uses_rows = Expression::parse(&file.expect.value)
+            .is_ok_and(|expect| expect.variables().iter().any(|(name, _)| name == "rows"));
+        if is_one_row && uses_rows {
+            let what = "the query returns one row, whatever is in the table, so rows is always 1";
+            self.wrong(&file.expect, what, "compare value, which is the first column: expect: \"value > 0\"");
         }
     }
 

@@ -13,10 +13,11 @@ const COMMON: &[&str] = &["name", "description", "on"];
 const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit", "pool"];
 
 /// The kinds of steps: the key that makes one, and its other keys.
-const KINDS: [(&str, &[&str]); 8] = [
+const KINDS: [(&str, &[&str]); 9] = [
     ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry"]),
     ("command", &["env", "folder", "timeout", "exit_codes"]),
     ("sql", &["connection"]),
+    ("assert", &[]),
     ("spark", &[]),
     ("job", &["parameters"]),
     ("flow", &[]),
@@ -25,7 +26,7 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Keys that authors put one level too high.
-const INNER: [(&str, &str); 13] = [
+const INNER: [(&str, &str); 15] = [
     ("validate", "process: { validate: … }"),
     ("filter", "process: { filter: … }"),
     ("map", "process: { map: … }"),
@@ -33,6 +34,8 @@ const INNER: [(&str, &str); 13] = [
     ("jsonl", "read: { jsonl: … } or write: { jsonl: … }"),
     ("path", "read: { csv: { path: … } }"),
     ("query", "read: { sql: { query: … } }"),
+    ("expect", "assert: { query: …, expect: … }"),
+    ("severity", "assert: { severity: … }"),
     ("table", "write: { sql: { table: … } }"),
     ("mode", "write: { sql: { mode: … } }"),
     ("limit", "skip: { limit: … } or retry: { limit: … }"),
@@ -44,7 +47,7 @@ const INNER: [(&str, &str); 13] = [
 const STEP: Table = Table {
     what: "a step",
     keys: COMMON,
-    example: "- name: load, and below it chunk, command, sql, spark, job, flow, split or decide",
+    example: "- name: load, and below it chunk, command, sql, assert, spark, job, flow, split or decide",
 };
 
 tables! {
@@ -103,6 +106,7 @@ impl Reader<'_> {
             "chunk" => self.chunk(&fields, value).map(|chunk| Work::Chunk(Box::new(chunk))),
             "command" => self.command(&fields, value).map(Work::Command),
             "sql" => self.sql(&fields, value).map(Work::Sql),
+            "assert" => self.assertions(value).map(Work::Assert),
             "spark" => self.spark(value).map(Work::Spark),
             "job" => self.job_call(&fields, value).map(Work::Job),
             "flow" => self.steps(value, "flow").map(Work::Flow),

@@ -1,5 +1,6 @@
 //! Jobs that are built of files and really run, on both databases.
 
+mod assert;
 mod flow;
 mod http;
 mod issue;

@@ -153,6 +153,7 @@ fn type_word(work: &Work) -> &'static str {
         Work::Chunk(_) => "chunk",
         Work::Command(_) => "command",
         Work::Sql(_) => "sql",
+        Work::Assert(_) => "assert",
         Work::Spark(_) => "spark",
         Work::Job(_) => "job",
         Work::Flow(_) => "flow",
@@ -181,6 +182,10 @@ fn work_words(work: &Work) -> String {
         Work::Sql(sql) => {
             let place = sql.connection.as_ref().map_or(String::new(), |name| format!(" on {}", name.value));
             format!("{}{place}", plural(sql.statements.len(), "statement of SQL", "statements of SQL"))
+        }
+        Work::Assert(all) => {
+            let expected: Vec<&str> = all.iter().map(|one| one.expect.value.trim()).collect();
+            format!("assert {}", expected.join(" and "))
         }
         Work::Spark(spark) => format!("spark {}", spark.app.value),
         Work::Job(call) => format!("job {}", call.job.value),
