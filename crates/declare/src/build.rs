@@ -22,9 +22,11 @@ mod command;
 mod endpoint;
 mod file;
 mod http;
+mod lookup;
 mod names;
 mod path;
 mod process;
+mod sort;
 mod statement;
 
 pub use path::Reach;

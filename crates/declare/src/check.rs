@@ -185,10 +185,10 @@ impl<'a> Checker<'a> {
             Work::Sql(sql) => vec![sql.connection.as_ref()],
             Work::Assert(all) => all.iter().map(|one| one.connection.as_ref()).collect(),
             Work::Chunk(chunk) => {
-                let reading = match &chunk.read.value {
+                let reading = chunk.reads().map(|read| match read {
                     ReadFile::Sql { connection, .. } => connection.as_ref(),
                     _ => None,
-                };
+                });
                 let dividing = match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
                     Some(PartitionBy::Range { connection, .. }) => connection.as_ref(),
                     _ => None,
@@ -197,7 +197,7 @@ impl<'a> Checker<'a> {
                     WriteFile::Statement(file) => file.connection.as_ref(),
                     _ => None,
                 };
-                vec![reading, dividing, writing]
+                reading.chain([dividing, writing]).collect()
             }
             _ => Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! The fingerprint of a definition, which tells whether the job has changed.
 //!
 //! It is computed from the tree: comments, blanks, quotes, the order of keys, descriptions and the schedule do not
-//! count. In `map` the order counts, because it is that of the columns.
+//! count. In `map` and `columns` the order counts, because it is that of the columns.
 
 use crate::document::{Content, Node};
 use sha2::{Digest, Sha256};
@@ -28,8 +28,8 @@ enum Names {
 impl Names {
     fn below(key: &str) -> Self {
         match key {
-            "map" => Self::Ordered,
-            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "columns" | "validate" => {
+            "map" | "columns" => Self::Ordered,
+            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "validate" | "lookup" => {
                 Self::Free
             }
             _ => Self::Known,

@@ -1,9 +1,5 @@
 //! The content of a job file, with the place of everything that can be wrong.
 
-mod process;
-
-pub use process::{ColumnRule, ProcessFile};
-
 use crate::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,9 +15,11 @@ use tidemill_kafka::{Isolation, RowFormat};
 
 mod file;
 mod http;
+mod process;
 
 pub use file::{CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 pub use http::{EndpointFile, HttpReadFile, HttpWriteFile};
+pub use process::{ColumnRule, LookupFile, OnMissing, ProcessFile, SortBy};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -134,15 +132,15 @@ impl ChunkFile {
 
     /// The services that it reads and writes.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &EndpointFile> {
-        let read = match &self.read.value {
+        let read = self.reads().filter_map(|read| match read {
             ReadFile::Http(file) => Some(&file.endpoint),
             _ => None,
-        };
+        });
         let written = match &self.write.value {
             WriteFile::Http(file) => Some(&file.endpoint),
             _ => None,
         };
-        read.into_iter().chain(written)
+        read.chain(written)
     }
 
     /// The file for skipped items, or `table`.
@@ -153,9 +151,24 @@ impl ChunkFile {
     /// The columns of `map`, or else those that are read, if they are known.
     pub(crate) fn columns(&self) -> Vec<String> {
         match self.process.map.as_slice() {
-            [] => self.read.value.columns(),
+            [] => self.joined_columns(),
             map => map.iter().map(|(column, _)| column.value.clone()).collect(),
         }
+    }
+
+    /// The columns that are read, if they are known, with those of the lookups.
+    pub(crate) fn joined_columns(&self) -> Vec<String> {
+        let mut columns = self.read.value.columns();
+        if !columns.is_empty() {
+            let added = self.process.lookups.iter().flat_map(|lookup| &lookup.columns);
+            columns.extend(added.map(|(column, _)| column.value.clone()));
+        }
+        columns
+    }
+
+    /// What is read: the items, and the lookups.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = &ReadFile> {
+        std::iter::once(&self.read.value).chain(self.process.lookups.iter().map(|lookup| &lookup.read.value))
     }
 }
 

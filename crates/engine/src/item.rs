@@ -10,7 +10,9 @@ pub mod writer;
 mod compression;
 mod encoding;
 pub(crate) mod file_output;
+mod lookup;
 mod roots;
+mod sorted;
 
 pub use compose::{
     AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
@@ -18,10 +20,12 @@ pub use compose::{
 };
 pub use compression::Compression;
 pub use encoding::Encoding;
+pub use lookup::Lookup;
 pub use reader::{
     CsvReader, ExcelReader, FixedWidthReader, ItemsReader, JsonLinesReader, JsonReader, XmlReader,
 };
 pub use roots::{Roots, RootsError};
+pub use sorted::SortedReader;
 pub use writer::{
     Align, CsvWriter, FixedWidthWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter,
     StatementWriter, TextWriter, XmlWriter,

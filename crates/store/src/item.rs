@@ -32,6 +32,7 @@ pub use database::Database;
 pub use failure::kind_of_cause;
 pub use keyset::KeysetReader;
 pub use offset::OffsetReader;
+pub use position::{value_from_json, value_to_json};
 pub use query::{SqlQuery, Values};
 pub use table::{Mode, TableWriter};
 

@@ -27,7 +27,8 @@ type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
     pub(super) fn chunk(&self, name: &str, file: &ChunkFile, is_repeated: bool) -> Built<Step> {
-        let (reader, writer, process) = match (self.reader(file), self.writer(file), self.process(file)) {
+        let reader = self.reader(file).and_then(|reader| self.sorted(file, reader));
+        let (reader, writer, process) = match (reader, self.writer(file), self.process(file)) {
             (Ok(reader), Ok(writer), Ok(process)) => (reader, writer, process),
             (reader, writer, process) => {
                 let failed = [reader.err(), writer.err(), process.err()];
@@ -45,7 +46,8 @@ impl Builder<'_> {
             finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)
         } else {
             let names = declared.clone();
-            let make = move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), names.in_step(scope)));
+            let make =
+                move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), scope, names.in_step(scope)));
             finished(read.process_with(make).writer_with(make_writer), file, reject, declared)
         };
         match &file.partitions {
@@ -105,7 +107,7 @@ fn finished<P: ItemProcessor<Row, Output = Row>>(
         };
         // A row that breaks a rule has written nothing, and breaks it again in every attempt.
         let is_skipped = skip.on.is_empty() || skip.on.contains(&ErrorKind::VALIDATION);
-        if is_skipped && !file.process.validate.is_empty() {
+        if is_skipped && file.process.has_rules() {
             step = step.no_rollback([ErrorKind::VALIDATION]);
         }
     }

@@ -15,6 +15,7 @@ use tidemill_kafka::From;
 impl Checker<'_> {
     pub(super) fn chunk(&mut self, chunk: &ChunkFile) {
         self.data_files(chunk);
+        self.lookups(chunk);
         if let ReadFile::Kafka(file) = &chunk.read.value {
             self.kafka(file, chunk);
         }
@@ -24,6 +25,34 @@ impl Checker<'_> {
         self.shares(chunk);
         if let Some(events) = chunk.events() {
             self.events(events);
+        }
+    }
+
+    /// The columns of lookups must exist, and must not hide those of the row.
+    fn lookups(&mut self, chunk: &ChunkFile) {
+        let mut taken = chunk.read.value.columns();
+        for lookup in &chunk.process.lookups {
+            for (column, _) in &lookup.columns {
+                if taken.contains(&column.value) {
+                    let what = format!("the row already has a column {:?}", column.value);
+                    let fix = format!(
+                        "name it differently: columns: {{ {}_{}: … }}",
+                        lookup.name.value, column.value
+                    );
+                    self.wrong(column, what, fix);
+                }
+                taken.push(column.value.clone());
+            }
+            let known = lookup.read.value.columns();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            for of in lookup.key.iter().chain(lookup.columns.iter().map(|(_, of)| of)) {
+                if !known.is_empty() && !known.contains(&of.value.as_str()) {
+                    let fix =
+                        did_you_mean(&of.value, known.iter().copied(), || "name one that is read".to_owned());
+                    let what = format!("the lookup {:?} has no column {:?}", lookup.name.value, of.value);
+                    self.wrong(of, what, fix).why = Some(format!("it has {}", known.join(", ")));
+                }
+            }
         }
     }
 
@@ -164,6 +193,10 @@ impl Checker<'_> {
             self.wrong(&file.topic, bad.to_string(), "write it as topic: orders");
         }
         self.beginning(file);
+        if !chunk.process.sort.is_empty() || !chunk.process.dedupe.is_empty() {
+            let what = "a topic is read as it grows, and cannot be sorted";
+            self.wrong(&file.topic, what, "load it into a table first, and sort that");
+        }
         if let Some(partitions) = &chunk.partitions {
             let what = "a topic is read by one step, one partition after the other, and not divided";
             let fix = "take partitions out; threads: 4 processes several chunks at once";

@@ -8,7 +8,8 @@ use tidemill_engine::item::writer::xml::is_xml_name;
 
 impl Checker<'_> {
     pub(super) fn data_files(&mut self, chunk: &ChunkFile) {
-        if let ReadFile::File(file) = &chunk.read.value {
+        for read in chunk.reads() {
+            let ReadFile::File(file) = read else { continue };
             match &file.format {
                 FileFormat::Csv(csv) if !csv.has_headers && csv.columns.is_empty() => {
                     let what = "a file without a header needs the names of its columns";

@@ -53,14 +53,18 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         texts.push((pattern, Kind::Path, &[][..]));
     }
     let own = partition_names(chunk);
-    let files = [chunk.read.value.path(), chunk.write.value.path(), chunk.reject()];
-    texts.extend(files.into_iter().flatten().map(|path| (path, Kind::Path, own)));
-    match &chunk.read.value {
-        ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
-        ReadFile::Kafka(file) => {
-            texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
+    let files = [chunk.write.value.path(), chunk.reject()];
+    let read = chunk.reads().filter_map(ReadFile::path);
+    texts.extend(read.chain(files.into_iter().flatten()).map(|path| (path, Kind::Path, own)));
+    for read in chunk.reads() {
+        match read {
+            ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
+            ReadFile::Kafka(file) => {
+                let of_topic = std::iter::once(&file.topic).chain(&file.from);
+                texts.extend(of_topic.map(|text| (text, Kind::Plain, own)));
+            }
+            ReadFile::File(_) | ReadFile::Http(_) => {}
         }
-        ReadFile::File(_) | ReadFile::Http(_) => {}
     }
     for endpoint in chunk.endpoints() {
         texts.push((&endpoint.url, Kind::Path, own));
@@ -147,10 +151,13 @@ impl<'a> Checker<'a> {
                 let read = chunk.read.value.columns();
                 let process = &chunk.process;
                 let mapped = process.filter.iter().chain(process.map.iter().map(|(_, text)| text));
-                for expression in process.of_rows_read().chain(mapped) {
+                for expression in process.of_rows_read() {
                     self.expression(expression, &["row", "parameters"], &read);
                 }
-                self.known_columns(process.validate.iter().map(|rule| &rule.column), &read);
+                for expression in mapped {
+                    self.expression(expression, &["row", "parameters"], &chunk.joined_columns());
+                }
+                self.known_columns(process.named_columns(), &read);
                 // Events are made of what is written: the columns of `map`, if there is one.
                 let Some(events) = chunk.events() else { return };
                 let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);

@@ -26,8 +26,11 @@ const KINDS: [(&str, &[&str]); 9] = [
 ];
 
 /// Keys that authors put one level too high.
-const INNER: [(&str, &str); 15] = [
+const INNER: [(&str, &str); 18] = [
+    ("sort", "process: { sort: … }"),
+    ("dedupe", "process: { dedupe: … }"),
     ("validate", "process: { validate: … }"),
+    ("lookup", "process: { lookup: … }"),
     ("filter", "process: { filter: … }"),
     ("map", "process: { map: … }"),
     ("csv", "read: { csv: … } or write: { csv: … }"),

@@ -4,11 +4,13 @@ mod assert;
 mod flow;
 mod http;
 mod issue;
+mod lookup;
 mod outbox;
 mod parameter;
 mod pool;
 mod reach;
 mod row;
+mod sort;
 mod transfer;
 mod validate;
 

@@ -127,7 +127,8 @@ pub(crate) fn from_json(names: &[String], stored: &Json) -> Option<Vec<Value>> {
     names.iter().map(|name| value_from_json(members.get(name)?)).collect()
 }
 
-fn value_to_json(value: &Value) -> Json {
+/// The value with its type, so that it comes back exactly.
+pub fn value_to_json(value: &Value) -> Json {
     let content = match value {
         Value::Null => Json::Null,
         Value::Bool(value) => json!(value),
@@ -138,7 +139,8 @@ fn value_to_json(value: &Value) -> Json {
     json!({ value.type_word(): content })
 }
 
-fn value_from_json(stored: &Json) -> Option<Value> {
+/// `None` if the format is not ours.
+pub fn value_from_json(stored: &Json) -> Option<Value> {
     let (word, content) = stored.as_object().filter(|members| members.len() == 1)?.iter().next()?;
     let text = || content.as_str();
     Some(match word.as_str() {
