@@ -66,6 +66,13 @@ pub(crate) const OF_JOB: Remedies = Remedies {
     second: "keep one job in each file, and put the other into a file of its own",
 };
 
+pub(crate) const OF_TEST: Remedies = Remedies {
+    empty: "begin with `cases:` and a list of cases",
+    large: "put the data into files of their own: in.csv: { from: samples/in.csv }",
+    deep: "take out some levels",
+    second: "put the cases of the other document into this one",
+};
+
 /// The tree, if the file is valid YAML, and all problems.
 pub(crate) fn read(source: &Source, remedies: Remedies) -> (Option<Node>, Vec<Diagnostic>) {
     if source.text().len() > BYTES_MAX {

@@ -22,5 +22,8 @@ pub mod render;
 
 pub use check::check_given;
 pub use diagnostic::{BadText, Diagnostic, Diagnostics};
-pub use load::{Folder, FolderState, InvalidFile, Known, folder_state, load, load_beside, load_folder, read};
+pub use load::{
+    Folder, FolderState, InvalidFile, Known, folder_state, is_test, load, load_beside, load_folder,
+    load_test, read, read_test,
+};
 pub use source::Source;

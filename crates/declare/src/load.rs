@@ -2,7 +2,7 @@
 
 use crate::check::{Checker, Neighbours};
 use crate::document::BYTES_MAX;
-use crate::model::{JobFile, Place};
+use crate::model::{JobFile, Place, TestFile};
 use crate::parse::Gaps;
 use crate::{Diagnostic, Diagnostics, Source, check, document, parse};
 use std::fs;
@@ -51,7 +51,31 @@ pub fn read(path: impl Into<PathBuf>, text: &str) -> Result<JobFile, Diagnostics
     Draft::read(path.into(), text).finish()
 }
 
-/// Loads the `*.yaml` and `*.yml` files of a folder, without subfolders, and checks each by itself and all together.
+/// Parses a test file.
+pub fn load_test(path: impl AsRef<Path>) -> Result<TestFile, Diagnostics> {
+    let path = path.as_ref();
+    read_test(path, &text(path).map_err(|problem| Diagnostics::one(*problem))?)
+}
+
+/// Parses the text of a test file.
+pub fn read_test(path: &Path, text: &str) -> Result<TestFile, Diagnostics> {
+    let source = Source::new(path, text);
+    let (root, mut problems) = document::read(&source, document::OF_TEST);
+    let (file, found) = root.map_or((None, Vec::new()), |root| parse::test(&source, &root));
+    problems.extend(found);
+    match (file, Diagnostics::of(problems)) {
+        (Some(file), None) => Ok(file),
+        (_, Some(problems)) => Err(problems),
+        (None, None) => Err(not_understood(path)),
+    }
+}
+
+/// Whether a file is a test of a job, and not a job: `settle.test.yaml` is the test of `settle.yaml`.
+pub fn is_test(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some_and(|inner| inner == "test"))
+}
+
+/// Loads the `*.yaml` and `*.yml` files of a folder, except tests, without subfolders, and checks each by itself and all together.
 /// The error means that the folder cannot be read.
 pub fn load_folder(folder: impl AsRef<Path>, known: &Known<'_>) -> Result<Folder, Diagnostics> {
     let mut drafts: Vec<Draft> = paths(folder.as_ref())?.iter().map(|path| Draft::load(path)).collect();
@@ -260,7 +284,7 @@ fn job_paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let is_job = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if is_job && !path.is_dir() {
+        if is_job && !is_test(&path) && !path.is_dir() {
             // A file of the current folder is shown as the user would write it.
             paths.push(path.strip_prefix(".").map(Path::to_owned).unwrap_or(path));
         }

@@ -16,10 +16,12 @@ use tidemill_kafka::{Isolation, RowFormat};
 mod file;
 mod http;
 mod process;
+mod test;
 
 pub use file::{CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 pub use http::{EndpointFile, HttpReadFile, HttpWriteFile};
 pub use process::{ColumnRule, LookupFile, OnMissing, ProcessFile, SortBy};
+pub use test::{DatabaseContent, Expectation, FileContent, TestCase, TestFile, TestRows};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -11,6 +11,7 @@ mod pool;
 mod process;
 mod step;
 mod target;
+mod test;
 
 use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;
@@ -20,6 +21,7 @@ pub(crate) use fields::all;
 use fields::{Fields, Reader, Table, Truth, tables};
 use std::collections::BTreeMap;
 use std::time::Duration;
+pub(crate) use test::test;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::schedule::Schedule;
 

@@ -2,7 +2,7 @@
 
 use crate::workspace;
 use std::fs;
-use tidemill_declare::{load, read};
+use tidemill_declare::{is_test, load, load_test, read};
 
 /// The jobs of a document: its YAML, unless that is for another program.
 fn blocks(text: &str) -> Vec<&str> {
@@ -30,7 +30,9 @@ fn every_job_of_the_documents_is_good() {
 fn every_example_is_good() {
     for entry in fs::read_dir(workspace().join("examples/jobs")).into_iter().flatten() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|ending| ending == "yaml") {
+        if is_test(&path) {
+            assert_eq!(load_test(&path).err().map(|wrong| wrong.to_string()), None);
+        } else if path.extension().is_some_and(|ending| ending == "yaml") {
             assert_eq!(load(&path).err().map(|wrong| wrong.to_string()), None);
         }
     }

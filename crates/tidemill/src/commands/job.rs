@@ -8,6 +8,7 @@ mod list;
 mod operate;
 mod progress;
 mod run;
+mod test;
 
 use crate::commands::Flag;
 use crate::commands::prelude::*;
@@ -61,6 +62,8 @@ pub(crate) enum JobCommand {
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<PathBuf>,
     },
+    /// Test job files: run them on sample inputs and compare what they write with what is expected
+    Test(test::TestArguments),
     /// Restart an execution that failed or was stopped, in this process, and wait until it ends
     Restart {
         /// Id of the execution
@@ -208,6 +211,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit> 
             let first = paths.first().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
             check::run(&paths, context).map_err(|failure| suggest_file(failure, &first))
         }
+        JobCommand::Test(arguments) => test::run(&arguments, context).await,
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
         JobCommand::Restart { execution, accept_change, file, .. } => {
             run::restart(execution, file.as_deref(), accept_change, context).await

@@ -32,6 +32,7 @@ mod job_http;
 mod job_kafka;
 mod job_reach;
 mod job_reload;
+mod job_test;
 mod logs;
 mod manual;
 mod metric_queries;
