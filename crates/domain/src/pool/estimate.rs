@@ -1,22 +1,29 @@
 //! Estimates waiting times: simulates releases from past run times, and fills the queue into the free room.
 
-use super::decide::{Claimant, Forecast, Policy, adaptive_steps, downgrade_steps};
+use super::decide::{Claimant, Forecast, Grant, Policy, View, adaptive_steps, decide, downgrade_steps};
 use super::ledger::Ledger;
 use super::run_times::quantile;
 use super::ticket::{Eta, Ticket, TicketId};
+use super::weight::Weight;
 use crate::duration;
 use crate::time::Timestamp;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// The least remaining time of a run that takes longer than expected.
 const OVERDUE: Duration = Duration::from_secs(30);
 
 /// Most simulated releases: beyond them it is a guess anyway.
 const HORIZON: usize = 20_000;
+
+/// For so many requests of the queue and releases, the decisions of the adaptive policy are foreseen. Others are estimated
+/// as if nobody overtook another.
+const FORESEEN: usize = 64;
+const FORESEEN_RELEASES: usize = 256;
 
 /// How long a request without a deadline may take from its arrival to its end: twice its usual time, and 15 minutes.
 pub fn allowed_time(usual: Duration) -> Duration {
@@ -94,6 +101,121 @@ pub fn estimate(
 
 /// When each request starts, in order, as far as that can be said.
 fn starts(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], percent: u8) -> Vec<Duration> {
+    let mut starts = in_order(outlook, limit, queue, percent);
+    if outlook.ledger.settings().policy == Policy::Adaptive {
+        let queue = &queue[..queue.len().min(FORESEEN)];
+        for (place, start) in Foresight::new(outlook, limit, queue, percent).starts() {
+            starts.get_mut(place).into_iter().for_each(|known| *known = start);
+        }
+    }
+    starts
+}
+
+/// The pool at a later time: what the adaptive policy decides at each expected release.
+struct Foresight<'a> {
+    outlook: Outlook<'a>,
+    percent: u8,
+    limit: u64,
+    usage: u64,
+    now: Timestamp,
+    /// When units are expected back, in order.
+    releases: Vec<(Timestamp, u64)>,
+    /// Those that wait, with their places in the queue and their tickets.
+    waiting: Vec<(Claimant, usize, &'a Ticket)>,
+    /// Stands for later requests, which want as much as those that have started. It never starts.
+    next: Claimant,
+}
+
+impl<'a> Foresight<'a> {
+    fn new(outlook: Outlook<'a>, limit: u64, queue: &[(Claimant, &'a Ticket)], percent: u8) -> Self {
+        let mut releases: Vec<_> =
+            outlook.remaining(percent).map(|(left, units)| (outlook.now.plus(left), units)).collect();
+        releases.sort_unstable();
+        releases.truncate(FORESEEN_RELEASES);
+        Self {
+            outlook,
+            percent,
+            limit,
+            usage: outlook.ledger.usage(),
+            now: outlook.now,
+            releases,
+            waiting: (0..)
+                .zip(queue)
+                .map(|(place, (claimant, ticket))| (*claimant, place, *ticket))
+                .collect(),
+            next: Claimant {
+                ticket: TicketId::new(Uuid::max()),
+                asked: NonZeroU32::MIN,
+                least: NonZeroU32::MIN,
+                weight: Weight::PLAIN,
+                has: 0,
+                overtaken: 0,
+                estimated_start: None,
+            },
+        }
+    }
+
+    /// The places in the queue of those that start, and when.
+    fn starts(mut self) -> Vec<(usize, Duration)> {
+        let mut starts = Vec::with_capacity(self.waiting.len());
+        while !self.waiting.is_empty() {
+            let Some((at, _)) = self.releases.first().copied() else { break };
+            let due = self.releases.partition_point(|(end, _)| *end <= at);
+            let released: u64 = self.releases.drain(..due).map(|(_, units)| units).sum();
+            (self.now, self.usage) = (at, self.usage.saturating_sub(released));
+            let room = self.limit.saturating_sub(self.usage);
+            if self.waiting.iter().all(|(claimant, ..)| claimant.needs(claimant.least) > room) {
+                continue;
+            }
+            for grant in self.decide() {
+                starts.extend(self.start(grant));
+            }
+        }
+        starts
+    }
+
+    fn decide(&self) -> Vec<Grant> {
+        let queue = self.waiting.iter().map(|(claimant, ..)| *claimant);
+        let queue: Vec<Claimant> = queue.chain(std::iter::once(self.next)).collect();
+        let (limit, usage, held) = (self.limit, self.usage, BTreeSet::from([self.next.ticket]));
+        decide(Policy::Adaptive, &View { limit, usage, queue: &queue, held: &held, forecast: self })
+    }
+
+    fn start(&mut self, Grant { ticket, parallel, .. }: Grant) -> Option<(usize, Duration)> {
+        let index = self.waiting.iter().position(|(claimant, ..)| claimant.ticket == ticket)?;
+        let (claimant, place, ticket) = self.waiting.remove(index);
+        self.waiting.iter_mut().take(index).for_each(|(ahead, ..)| ahead.overtaken += 1);
+        let wanted = u32::try_from(claimant.needs(claimant.asked)).unwrap_or(u32::MAX);
+        self.next.asked = self.next.asked.saturating_add(wanted);
+        let units = claimant.needs(parallel);
+        self.usage += units;
+        let end = self.now.plus(self.outlook.expected(ticket, parallel, self.percent));
+        let index = self.releases.partition_point(|(at, _)| *at <= end);
+        self.releases.insert(index, (end, units));
+        Some((place, self.now.since(self.outlook.now)))
+    }
+}
+
+impl Forecast for Foresight<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn run_time(&self, ticket: TicketId, parallel: NonZeroU32) -> Duration {
+        self.outlook.run_time(ticket, parallel)
+    }
+
+    fn deadline(&self, ticket: TicketId) -> Timestamp {
+        self.outlook.deadline(ticket)
+    }
+
+    fn releases(&self) -> Vec<(Timestamp, u64)> {
+        self.releases.clone()
+    }
+}
+
+/// When each request starts if nobody overtakes another.
+fn in_order(outlook: Outlook<'_>, limit: u64, queue: &[(Claimant, &Ticket)], percent: u8) -> Vec<Duration> {
     let policy = outlook.ledger.settings().policy;
     let mut usage = outlook.ledger.usage();
     // When units are released, counted from now.
@@ -222,7 +344,6 @@ mod tests {
     use super::*;
     use crate::pool::tests::at;
     use proptest::prelude::*;
-    use uuid::Uuid;
 
     #[test]
     fn who_has_run_for_longer_than_expected_is_taken_to_need_a_quarter_more() {

@@ -42,7 +42,7 @@ pub(crate) async fn list(QueryString(query): QueryString<Limit>, Read(mut tx): R
 #[utoipa::path(get, path = "/api/v1/pools/{name}", operation_id = "get_pool", params(("name" = String, Path, description = "Name of the pool")), responses((status = 200, body = Pool)))]
 pub(crate) async fn show(Path(name): Path<String>, Read(mut tx): Read) -> Result<Json<Pool>, Problem> {
     let (record, now) = (find(&mut tx, &named(&name)?).await?, tx.now().await?);
-    let score = tx.pools().estimate_score(&record.settings.name).await?;
+    let score = tx.pools().estimate_accuracy(&record.settings.name).await?;
     Ok(Json(Pool { estimates: Some((&score).into()), ..Pool::from((&record, now)) }))
 }
 

@@ -62,7 +62,7 @@ impl Pools<'_> {
     }
 
     /// How good the estimates of the last starts were.
-    pub async fn estimate_score(&mut self, name: &PoolName) -> Result<Accuracy> {
+    pub async fn estimate_accuracy(&mut self, name: &PoolName) -> Result<Accuracy> {
         let rows = self.pool_estimate_list(name.as_str(), SCORED_MOST).await?;
         let started = rows
             .into_iter()

@@ -132,11 +132,13 @@ statements! {
          where pool = $1 and version > $2 order by version"
     }
 
-    /// Pools with a lapsed or queued ticket, or a breaker that is not closed: holders may wait for more. `_` is a quote.
+    /// Pools with a lapsed or queued ticket, or a breaker that is not closed: holders may wait for more. One that was opened
+    /// by hand waits for a person. `_` is a quote or a brace.
     fn pool_due(now: Timestamp) -> Vec<String> {
         "select pool from tidemill_pool_ticket where ended_at is null and expires_at <= $1
          union
-         select name from tidemill_pool where waiting > 0 or breaker not like '%_phase_:_closed_%'"
+         select name from tidemill_pool
+         where waiting > 0 or (breaker not like '%_phase_:_closed_%' and breaker not like '%_open_:__until_:null%')"
     }
 
     /// Live, or ended and not deleted yet.

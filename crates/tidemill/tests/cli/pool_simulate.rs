@@ -69,6 +69,8 @@ fn what_cannot_be_simulated_is_refused_with_the_reason() {
 
 async fn the_past_of_a_pool_is_replayed(database: Scratch) {
     let stage = stage(&database);
+    let nothing = stage.run(&["pool", "replay", "etl"]);
+    assert!(nothing.stdout.contains("No requests in this time"), "{nothing:#?}");
     for _ in 0..2 {
         stage.run(&["run", "--pool", "etl", "--units", "8", "--", "true"]).succeeds();
     }

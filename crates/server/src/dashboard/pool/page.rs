@@ -48,7 +48,7 @@ impl PoolData {
             starts.extend(tx.pools().starts(name, ticket::SHOWN + 1).await?.iter().filter_map(ticket::start));
         }
         let past = Past::read(tx, name, page.range, now).await?;
-        let score = tx.pools().estimate_score(name).await?;
+        let score = tx.pools().estimate_accuracy(name).await?;
         let audit = tx.pools().find(name).await?.and_then(|record| record.audit);
         Ok(Some(Self { ledger, holders, starts, past, score, audit }))
     }

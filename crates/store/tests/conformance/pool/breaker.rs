@@ -80,6 +80,7 @@ async fn an_operator_opens_and_closes_it_and_the_audit_says_why(bench: Bench) {
     let missing = tx.pools().set_breaker(&unknown, close.clone(), &ann()).await.unwrap();
     assert_eq!(missing, Defined::NoSuchPool);
     tx.commit().await.unwrap();
+    assert_eq!(bench.begin().await.pools().due().await.unwrap().len(), 0, "only a person can close it");
     assert_eq!(units(&ask(&bench, &mut PoolCache::default(), acquire("a", 8)).await), None);
 
     let mut tx = bench.begin().await;

@@ -101,7 +101,7 @@ async fn timeouts_are_those_that_left_the_queue_of_their_own_accord(bench: Bench
 async fn estimates_are_compared_with_what_happened(bench: Bench) {
     create(&bench, 10).await;
     let mut cache = PoolCache::default();
-    let scored = async || bench.store.read().await.unwrap().pools().estimate_score(&adw()).await.unwrap();
+    let scored = async || bench.store.read().await.unwrap().pools().estimate_accuracy(&adw()).await.unwrap();
     assert_eq!((scored().await.count, scored().await.is_enough()), (0, false));
     for number in 0..25_u32 {
         let (holds, waits) = (format!("holds-{number}"), format!("waits-{number}"));

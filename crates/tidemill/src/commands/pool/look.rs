@@ -27,7 +27,7 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit> {
     let first_in_queue = first.map(|place| {
         format!("{} for {}: {}", place.holder_name, plural(place.units, "unit", "units"), place.message)
     });
-    let score = tx.pools().estimate_score(&record.settings.name).await?;
+    let score = tx.pools().estimate_accuracy(&record.settings.name).await?;
     let mut detail = json!(Pool { estimates: Some((&score).into()), ..Pool::from((&record, now)) });
     detail["first_in_queue"] = json!(first_in_queue);
     if context.output() == Output::Table {

@@ -81,7 +81,7 @@ pub(super) fn simulate(arguments: &Simulate, context: &Context) -> Result<Exit> 
             }
             let mut push = |seed: Option<u64>, count: usize, score: &Score| {
                 let mut row = vec![json!(scenario), json!(policy.as_str()), json!(count), json!(seed)];
-                row.extend(score.values().map(|value| json!(value)));
+                row.extend(score.values().map(|value| json!(readable(value, context))));
                 listing.push(row);
             };
             if context.output() != Output::Table {
@@ -90,7 +90,17 @@ pub(super) fn simulate(arguments: &Simulate, context: &Context) -> Result<Exit> 
             push(None, nights_count, &Score::mean(&scores));
         }
     }
-    listing.print(context.output())
+    listing.print(context.output())?;
+    context.done("Means of the nights; times are in seconds.")
+}
+
+/// Tables show three significant digits.
+fn readable(value: f64, context: &Context) -> f64 {
+    match context.output() {
+        Output::Table if value >= 100.0 => value.round(),
+        Output::Table => (value * 100.0).round() / 100.0,
+        _ => value,
+    }
 }
 
 fn read_file(path: &str, unknown: &impl std::fmt::Display) -> Result<Workload> {
@@ -172,11 +182,16 @@ pub(super) async fn replay(arguments: &Replay, context: &Context) -> Result<Exit
         return context.print_one("tidemill.pool_replay/v1", &view);
     }
     let columns = ["figure", "as_it_was", "as_it_would_have_been"];
-    let mut listing = Listing::new("tidemill.pool_replay/v1", &columns, "");
-    for (name, was, would_be) in compare(&was.score, &would_be.score) {
-        listing.push(vec![json!(name), json!(was), json!(would_be)]);
+    let empty = "No requests in this time. Use --since to replay a longer one.";
+    let mut listing = Listing::new("tidemill.pool_replay/v1", &columns, empty);
+    if was.score.batches == 0.0 {
+        return listing.print(context.output());
     }
-    listing.print(context.output())
+    for (name, was, would_be) in compare(&was.score, &would_be.score) {
+        listing.push(vec![json!(name), json!(readable(was, context)), json!(readable(would_be, context))]);
+    }
+    listing.print(context.output())?;
+    context.done("Times are in seconds.")
 }
 
 /// Usage and queue of both courses, in steps of five minutes.
