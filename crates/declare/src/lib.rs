@@ -24,6 +24,6 @@ pub use check::check_given;
 pub use diagnostic::{BadText, Diagnostic, Diagnostics};
 pub use load::{
     Folder, FolderState, InvalidFile, Known, folder_state, is_test, load, load_beside, load_folder,
-    load_test, read, read_test,
+    load_test, read,
 };
 pub use source::Source;

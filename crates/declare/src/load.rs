@@ -58,7 +58,7 @@ pub fn load_test(path: impl AsRef<Path>) -> Result<TestFile, Diagnostics> {
 }
 
 /// Parses the text of a test file.
-pub fn read_test(path: &Path, text: &str) -> Result<TestFile, Diagnostics> {
+fn read_test(path: &Path, text: &str) -> Result<TestFile, Diagnostics> {
     let source = Source::new(path, text);
     let (root, mut problems) = document::read(&source, document::OF_TEST);
     let (file, found) = root.map_or((None, Vec::new()), |root| parse::test(&source, &root));

@@ -9,7 +9,7 @@ mod value;
 
 pub use order::Direction;
 pub use row::{FromValue, Row, RowError};
-pub use rule::{ColumnRules, ColumnType};
+pub use rule::{ColumnRules, ColumnType, is_missing};
 pub use value::{Decimal, NotADecimal, Value};
 
 use crate::code::Code;

@@ -15,8 +15,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 const BACKOFF_CAP: Duration = Duration::from_secs(60);
 
-/// The longest `Retry-After` that is waited for.
+/// The longest `Retry-After` that is waited for, and the longest wait for one request in all.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// How much of an answer to a request with a body is read, so that the connection can be used again.
+const IGNORED_MAX: usize = 64 * 1024;
 
 /// How much of a refusal is kept with its error.
 const SAID_CHARS: usize = 200;
@@ -76,7 +79,7 @@ impl Caller {
         read: impl Fn(Answer, u32) -> Result<T, Failed>,
     ) -> Result<T, HttpError> {
         let backoff = Backoff::exponential(self.endpoint.retry.backoff, BACKOFF_CAP);
-        let mut attempt = 1;
+        let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
             if let Some(pace) = &mut self.pace {
                 pace.pass().await;
@@ -89,6 +92,10 @@ impl Caller {
                 return Err(failed.error);
             };
             let pause = backoff.delay(attempt, jitter_unit()).max(least);
+            waited += pause;
+            if waited > WAIT_MAX {
+                return Err(failed.error);
+            }
             // Without the error, which may quote the answer.
             tracing::warn!("attempt {attempt} at {} failed; trying again in {pause:?}", target(&request.url));
             tokio::time::sleep(pause).await;
@@ -112,6 +119,15 @@ impl Caller {
             return Err(self.unsuccessful(response, attempts).await);
         }
         let mut body = Vec::new();
+        // What was sent has arrived, whatever becomes of the rest of the answer.
+        if request.content.is_some() {
+            while body.len() < IGNORED_MAX
+                && let Ok(Some(part)) = response.chunk().await
+            {
+                body.extend_from_slice(&part);
+            }
+            return Ok(Answer { headers: HeaderMap::new(), body: Vec::new() });
+        }
         while let Some(part) = response.chunk().await.map_err(no_answer)? {
             body.extend_from_slice(&part);
             if body.len() > self.endpoint.max_bytes {
@@ -131,7 +147,8 @@ impl Caller {
         {
             text.extend_from_slice(&part);
         }
-        let said = String::from_utf8_lossy(&text).chars().take(SAID_CHARS).collect::<String>();
+        let said = self.without_secrets(&String::from_utf8_lossy(&text));
+        let said = said.chars().take(SAID_CHARS).collect::<String>();
         let said = match said.split_whitespace().collect::<Vec<_>>().join(" ") {
             empty if empty.is_empty() => empty,
             words => format!(" and said {words:?}"),
@@ -143,6 +160,16 @@ impl Caller {
             return HttpError::TooLong { target, status, after, longest: WAIT_MAX }.into();
         }
         Failed { error: HttpError::Busy { target, attempts, status, said }, again: Some(after) }
+    }
+
+    /// A service may repeat the credentials that it refuses.
+    fn without_secrets(&self, text: &str) -> String {
+        let values = self.endpoint.headers.iter().map(|(_, value)| value.as_str());
+        // `Bearer TOKEN` and the token alone.
+        let secrets = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+        secrets
+            .filter(|secret| secret.len() > 3)
+            .fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
     }
 
     /// The error's own text contains the whole URL; its deepest source says why.
@@ -175,7 +202,7 @@ fn headers(endpoint: &HttpEndpoint) -> Result<HeaderMap, HttpError> {
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tidemill/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in &endpoint.headers {
         let bad = |why: &str| HttpError::Header { name: name.clone(), why: why.to_owned() };
-        let known = HeaderName::try_from(name).map_err(|_| bad("this is no name of a header"))?;
+        let known = HeaderName::try_from(name).map_err(|_| bad("this is not a valid header name"))?;
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| bad("its value has characters that a header cannot have"))?;
         value.set_sensitive(true);

@@ -70,7 +70,7 @@ impl HttpEndpoint {
         pub fn header(self, name: impl Into<String>, value: impl Into<String>) {
             self.headers.push((name.into(), value.into()))
         }
-        /// Allows `http` to other hosts, where others may read along.
+        /// Allows `http` to other hosts. Others can read it.
         #[must_use]
         pub fn allow_plain(self) { self.allows_plain = true }
         /// At most this many requests, retries included.
@@ -105,7 +105,7 @@ impl HttpEndpoint {
         match url.scheme() {
             "https" => Ok(url),
             "http" if is_here || self.allows_plain => Ok(url),
-            "http" => Err(bad("http to another host can be read along; use https, or allow plain http")),
+            "http" => Err(bad("others can read http to another host; use https, or allow plain http")),
             _ => Err(bad("it does not begin with https")),
         }
     }
@@ -126,10 +126,17 @@ pub fn is_reference(text: &str) -> bool {
 
 /// The secret to which a text refers. One line break at the end of a file is ignored.
 pub fn secret(reference: &str) -> Result<String, HttpError> {
-    let bad = |why: String| HttpError::Secret { reference: reference.to_owned(), why };
     if let Some(name) = reference.strip_prefix("env:") {
-        return env::var(name).map_err(|_| bad("the environment variable is not set".to_owned()));
+        // The author may have put "env:" before the secret itself, so only what looks like a name is repeated.
+        let is_name = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        let shown = if is_name { reference } else { "env:…" };
+        let bad = |why: &str| HttpError::Secret { reference: shown.to_owned(), why: why.to_owned() };
+        if tidemill_engine::environment::is_withheld(name) {
+            return Err(bad("a job may not read settings and secrets of Tidemill; use another variable"));
+        }
+        return env::var(name).map_err(|_| bad("the environment variable is not set"));
     }
+    let bad = |why: String| HttpError::Secret { reference: reference.to_owned(), why };
     let path =
         reference.strip_prefix("file:").ok_or_else(|| bad("it is neither env: nor file:".to_owned()))?;
     let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;

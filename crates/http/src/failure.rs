@@ -29,7 +29,7 @@ pub enum HttpError {
     Refused { target: String, status: u16, said: String },
     #[error("the answer of {target} has more than {max} bytes; ask for smaller pages, or raise max_bytes")]
     TooLarge { target: String, max: usize },
-    #[error("the answer of {target} is not JSON but {kind}: {why}; check the URL and the credentials")]
+    #[error("the answer of {target} is not JSON ({kind}): {why}; check the URL and the credentials")]
     NotJson { target: String, kind: String, why: String },
     #[error(
         "the answer of {target} has {found} at {path:?}, where a list of items is expected; correct items"
@@ -55,6 +55,7 @@ fn fix_of(status: &u16) -> &'static str {
         300..=399 => "redirects are not followed, so write the URL to which it leads",
         401 | 403 => "check the credentials and what they permit",
         404 | 405 => "check the URL and the method",
+        408 | 429 | 500..=599 => "restart the job when the service works again",
         _ => "correct the request or the item",
     }
 }
@@ -69,11 +70,31 @@ impl HttpError {
     pub(crate) fn of_item(self) -> ItemError {
         let kind = match &self {
             Self::NoAnswer { .. } | Self::Busy { .. } | Self::TooLong { .. } => ErrorKind::TRANSIENT,
+            // The service, not the item, is to blame.
+            Self::Refused { status: 408 | 429 | 500..=599, .. } => ErrorKind::TRANSIENT,
             Self::Refused { status, .. } if !matches!(*status, 300..=399 | 401 | 403 | 404 | 405) => {
                 ErrorKind::WRITE
             }
             _ => ErrorKind::FATAL,
         };
         ItemError::of(kind, self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::item::Phase;
+
+    #[test]
+    fn only_what_one_item_causes_can_be_skipped() {
+        let kind = |status| {
+            let refused = HttpError::Refused { target: "https://h/x".into(), status, said: String::new() };
+            refused.of_item().kind_in(Phase::Write)
+        };
+
+        assert_eq!([422, 409, 400].map(kind), [ErrorKind::WRITE; 3]);
+        assert_eq!([500, 503, 429, 408].map(kind), [ErrorKind::TRANSIENT; 4]);
+        assert_eq!([301, 401, 403, 404].map(kind), [ErrorKind::FATAL; 4]);
     }
 }

@@ -4,6 +4,9 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, LINK};
 use serde_json::Value as Json;
 
+/// The longest cursor or address of a next page: it is saved with each chunk.
+const NEXT_MAX: usize = 8 * 1024;
+
 /// How the pages of an API follow each other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Paging {
@@ -67,6 +70,7 @@ impl Paging {
         };
         match next {
             Some(next) if Some(next.as_str()) == page => Err("it is the page itself".to_owned()),
+            Some(next) if next.len() > NEXT_MAX => Err(format!("it is longer than {NEXT_MAX} bytes")),
             next => Ok(next),
         }
     }

@@ -186,13 +186,13 @@ fn parsed(answer: Answer, target: &str, attempts: u32) -> Result<(Answer, Json),
         return Err(Failed { error, again: Some(Duration::ZERO) });
     }
     let kind = answer.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    Err(HttpError::NotJson { target, kind: kind.unwrap_or("of no stated type").to_owned(), why }.into())
+    Err(HttpError::NotJson { target, kind: kind.unwrap_or("no content type").to_owned(), why }.into())
 }
 
 /// The list at a path, which is there.
 fn taken(body: &mut Json, path: &str) -> Vec<Json> {
-    let parts = path.split('.').filter(|part| !part.is_empty());
-    let list = parts.fold(Some(body), |value, part| match value? {
+    let mut parts = path.split('.').filter(|part| !part.is_empty());
+    let list = parts.try_fold(body, |value, part| match value {
         Json::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
         other => other.get_mut(part),
     });

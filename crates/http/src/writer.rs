@@ -55,8 +55,6 @@ pub struct HttpWriter<T> {
     header: String,
     document: fn(&T) -> serde_json::Result<Json>,
     open: Option<Open>,
-    /// Whole chunks that have committed, in all runs.
-    chunks: u64,
 }
 
 struct Open {
@@ -68,7 +66,7 @@ struct Open {
 }
 
 impl<T: Serialize> HttpWriter<T> {
-    /// Sends items of a serde type. `name` is the key of the saved position and must be unique in the step.
+    /// Sends items of a serde type. `name` stands in messages.
     pub fn new(name: &str, scope: &StepScope, endpoint: HttpEndpoint) -> Self {
         Self::of(name, scope, endpoint, |item| serde_json::to_value(item))
     }
@@ -97,7 +95,6 @@ impl<T> HttpWriter<T> {
             header: HEADER.to_owned(),
             document,
             open: None,
-            chunks: 0,
         }
     }
 
@@ -113,16 +110,12 @@ impl<T> HttpWriter<T> {
         pub fn key_header(self, name: impl Into<String>) { self.header = name.into() }
     }
 
-    fn position(&self) -> String {
-        format!("{}.chunks", self.name)
-    }
-
     /// Sends one request for the items with these numbers.
     async fn send(&mut self, body: &Json, first: u64, last: u64) -> Result<(), ItemError> {
         let Some(open) = &mut self.open else {
             return Err(ItemError::new(ErrorKind::FATAL, "the writer was used before it was opened"));
         };
-        let key = key(&[&open.instance, self.scope.step(), &format!("{}/{first}/{last}", self.chunks)]);
+        let key = key(&[&open.instance, self.scope.step(), &format!("{first}/{last}")]);
         let request = Request {
             method: open.method.clone(),
             url: open.caller.url.clone(),
@@ -145,30 +138,25 @@ fn key(parts: &[&str]) -> String {
 }
 
 impl<T: 'static> ItemStream for HttpWriter<T> {
-    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        let bad_header =
-            |_| HttpError::Header { name: self.header.clone(), why: "this is no name of a header".into() };
+    async fn open(&mut self, _context: &ExecutionContext) -> Result<(), ItemError> {
+        let bad_header = |_| HttpError::Header {
+            name: self.header.clone(),
+            why: "this is not a valid header name".into(),
+        };
         let header = HeaderName::try_from(&self.header).map_err(bad_header).map_err(HttpError::of_item)?;
         let method = Method::from_bytes(self.method.as_bytes()).map_err(ItemError::fatal)?;
         let caller = Caller::new(&self.endpoint).map_err(HttpError::of_item)?;
         let instance = self.scope.instance_key().await?;
         self.open = Some(Open { caller, method, header, instance });
-        self.chunks =
-            context.get_long(&self.position()).and_then(|chunks| u64::try_from(chunks).ok()).unwrap_or(0);
-        Ok(())
-    }
-
-    /// Numbers of items count from the last whole chunk, so a chunk that is written one by one keeps its number.
-    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        if !ChunkScope::is_partial(context) {
-            self.chunks += 1;
-        }
-        context.put(&self.position(), self.chunks);
         Ok(())
     }
 }
 
 impl<T: Sync + 'static> ItemWriter<T> for HttpWriter<T> {
+    fn is_numbered(&self) -> bool {
+        true
+    }
+
     async fn write(&mut self, items: &[T], chunk: &mut ChunkScope) -> Result<(), ItemError> {
         let documents = items.iter().map(self.document).collect::<Result<Vec<_>, _>>();
         let documents = documents.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;

@@ -7,7 +7,7 @@ use crate::expression::{Expression, Scope};
 use crate::model::{ChunkFile, ColumnRule, Names};
 use std::borrow::Cow;
 use std::sync::Arc;
-use tidemill_domain::item::{ColumnRules, ErrorKind, ItemError, Row, Value};
+use tidemill_domain::item::{ColumnRules, ErrorKind, ItemError, Row, Value, is_missing};
 use tidemill_engine::item::SortedReader;
 use tidemill_engine::job::{ItemProcessor, StepScope};
 
@@ -72,7 +72,7 @@ impl Process {
     pub(super) fn is_nothing(&self) -> bool {
         let Self { drops_duplicates, rules, lookups, filter, map, project, .. } = self;
         let has_parts = filter.is_some() || map.is_some() || project.is_some();
-        !(*drops_duplicates || has_parts || !rules.is_empty() || !lookups.is_empty())
+        !*drops_duplicates && !has_parts && rules.is_empty() && lookups.is_empty()
     }
 
     /// An error with all rules that the row breaks.
@@ -86,7 +86,9 @@ impl Process {
             };
             if let Err(reason) = rules.check(value) {
                 broken.push((column, reason));
-            } else if let Some((expression, reason)) = check {
+            } else if let Some((expression, reason)) = check
+                && !is_missing(value)
+            {
                 match expression.is_true(scope) {
                     Ok(true) => {}
                     Ok(false) => broken.push((column, reason.clone())),

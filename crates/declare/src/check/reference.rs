@@ -173,7 +173,8 @@ impl<'a> Checker<'a> {
         self.expression(&file.expect, &["value", "row", "rows", "now", "parameters"], &[]);
         let query = file.query.value.trim_start().to_lowercase();
         let counts = ["select count(", "select sum(", "select max(", "select min("];
-        let is_one_row = counts.iter().any(|start| query.starts_with(start)) && !query.contains("group by");
+        let is_one_row = counts.iter().any(|start| query.starts_with(start))
+            && !["group by", "having", "over"].iter().any(|word| query.contains(word));
         let uses_rows = Expression::parse(&file.expect.value)
             .is_ok_and(|expect| expect.variables().iter().any(|(name, _)| name == "rows"));
         if is_one_row && uses_rows {

@@ -23,21 +23,14 @@ pub struct Scope<'a> {
 /// Called first with the whole of `row.amount`, so that a column is found in one step.
 impl VariableResolver for Scope<'_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
-        if let Some(row) = self.row
-            && let Some(rest) = name.strip_prefix("row")
-        {
-            return match rest {
-                "" => Some(CowVal::owned(Fields::Row(row))),
-                rest => row.value(rest.strip_prefix('.')?).ok().map(to_cel),
-            };
+        let (first, field) = name.split_once('.').map_or((name, None), |(first, field)| (first, Some(field)));
+        match (first, self.row, field) {
+            ("row", Some(row), None) => Some(CowVal::owned(Fields::Row(row))),
+            ("row", Some(row), Some(column)) => row.value(column).ok().map(to_cel),
+            ("parameters", _, None) => Some(CowVal::owned(Fields::Parameters(self.parameters))),
+            ("parameters", _, Some(parameter)) => self.parameters.get(parameter).map(to_cel),
+            _ => self.others.get(name).map(to_cel),
         }
-        if let Some(rest) = name.strip_prefix("parameters") {
-            return match rest.strip_prefix('.') {
-                Some(parameter) => self.parameters.get(parameter).map(to_cel),
-                None => rest.is_empty().then(|| CowVal::owned(Fields::Parameters(self.parameters))),
-            };
-        }
-        self.others.get(name).map(to_cel)
     }
 }
 

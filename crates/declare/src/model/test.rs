@@ -1,6 +1,6 @@
 //! The content of a test file: what a job gets, and what has to come of it.
 
-use super::{At, Place};
+use super::At;
 use crate::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,8 +26,6 @@ pub struct TestCase {
     /// Other databases, by the name of their connection.
     pub connections: BTreeMap<String, DatabaseContent>,
     pub expect: Expectation,
-    /// The place of the key `expect`.
-    pub expect_place: Option<Place>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -193,7 +193,7 @@ impl Reader<'_> {
         let read = |text: &str| -> Option<Range<usize>> {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
             let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-            ((1..=last).contains(&first) && last <= POSITION_MAX).then_some(first - 1..last)
+            ((1..=last).contains(&first) && last <= POSITION_MAX).then(|| first - 1..last)
         };
         let found = if let Content::Scalar(text) = &node.content { read(text) } else { None };
         if found.is_none() {

@@ -1,7 +1,7 @@
 //! Services that are read or written over HTTP.
 
 use super::fields::shown;
-use super::{Fields, Reader, Truth, all, tables};
+use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
 use crate::model::{EndpointFile, HttpReadFile, HttpWriteFile};
 use std::time::Duration;

@@ -74,7 +74,6 @@ impl Reader<'_> {
             database: database?,
             connections: connections?.into_iter().collect(),
             expect: expect?,
-            expect_place: fields.key("expect").map(|key| key.place),
         })
     }
 

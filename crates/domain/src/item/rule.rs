@@ -29,16 +29,15 @@ impl ColumnType {
         };
         match self {
             Self::Long => parsed::<i64>(&text),
-            Self::Double => parsed::<f64>(&text),
+            Self::Double => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Into::into),
             Self::Decimal => text.parse().ok().map(Value::Decimal),
             Self::Bool => parsed::<bool>(&text),
             // `2026-11-15T10:00` is a day and more.
             Self::Date => parsed::<jiff::civil::Date>(&text).filter(|day| day.to_string() == text),
             Self::Time => parsed::<jiff::civil::Time>(&text).filter(|_| !text.contains('-')),
             // An instant is read as its time in UTC; a day alone has no time.
-            Self::DateTime => {
-                parsed::<jiff::civil::DateTime>(text.trim_end_matches('Z')).filter(|_| text.contains(':'))
-            }
+            Self::DateTime => parsed::<jiff::civil::DateTime>(text.strip_suffix('Z').unwrap_or(&text))
+                .filter(|_| text.contains(':') && !text.contains('+')),
             Self::Uuid => text.parse().ok().map(Value::Uuid),
         }
     }
@@ -105,7 +104,8 @@ fn parsed<T: FromStr + Into<Value>>(text: &str) -> Option<Value> {
     text.parse::<T>().ok().map(Into::into)
 }
 
-fn is_missing(value: &Value) -> bool {
+/// Null, or an empty text.
+pub fn is_missing(value: &Value) -> bool {
     value.is_null() || matches!(value, Value::Text(text) if text.is_empty())
 }
 

@@ -5,6 +5,12 @@ use std::collections::HashMap;
 use tidemill_domain::item::{Direction, ItemError, Row, Value};
 use tidemill_domain::job::ExecutionContext;
 
+/// Most bytes of all values.
+const BYTES_MAX: usize = 1 << 30;
+
+/// Memory of a value besides its bytes.
+const OVERHEAD: usize = 32;
+
 /// Rows by key, loaded into memory once.
 ///
 /// ```
@@ -37,14 +43,27 @@ impl Lookup {
     ) -> Result<Self, ItemError> {
         let failed = |why: String| ItemError::fatal(format!("the lookup {name:?} cannot be loaded: {why}"));
         let mut lookup = Self { rows: HashMap::new(), types: Vec::new() };
+        let mut size = 0;
         reader.open(&ExecutionContext::new()).await.map_err(|error| failed(error.text()))?;
         while let Some(row) = reader.read().await.map_err(|error| failed(error.text()))? {
             tokio::task::coop::consume_budget().await;
             let values = key.iter().map(|column| row.value(column).cloned());
             let values: Vec<Value> =
                 values.collect::<Result<_, _>>().map_err(|error| failed(error.to_string()))?;
+            // As in a join, null is equal to nothing.
+            if values.iter().any(Value::is_null) {
+                continue;
+            }
             if lookup.types.is_empty() {
                 lookup.types = values.iter().map(Value::type_word).collect();
+            }
+            size += row.values().iter().map(|value| value.to_string().len() + OVERHEAD).sum::<usize>();
+            if size > BYTES_MAX {
+                let why = format!(
+                    "it has more than {} MiB; select fewer columns, or join in a query",
+                    BYTES_MAX >> 20
+                );
+                return Err(failed(why));
             }
             if lookup.rows.len() == max_rows {
                 let why = format!("it has more than {max_rows} rows; raise max_rows, or join in a query");
@@ -62,14 +81,20 @@ impl Lookup {
 
     /// The row with this key. Numbers are compared by their worth, but a text is not a number.
     pub fn find(&self, key: &[Value]) -> Option<&Row> {
-        self.rows.get(&bytes(key))
+        self.rows.get(&bytes(key)).filter(|_| !key.iter().any(Value::is_null))
     }
 
     /// Why a key cannot be found, if its types are the reason.
     pub fn hint(&self, key: &[Value]) -> Option<String> {
         let given: Vec<&str> = key.iter().map(Value::type_word).collect();
         let is_other = !self.types.is_empty() && given != self.types;
-        is_other.then(|| format!("its key is {}, and here is {}", self.types.join(", "), given.join(", ")))
+        is_other.then(|| {
+            format!(
+                "the key of the lookup is {}, but the row has {}",
+                self.types.join(", "),
+                given.join(", ")
+            )
+        })
     }
 }
 

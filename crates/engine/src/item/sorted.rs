@@ -135,7 +135,7 @@ impl<R: ItemReader<Item = Row>> SortedReader<R> {
             let place = self.reader.place();
             match self.key(&row, number) {
                 Ok(key) => {
-                    sorter.push(Record { key, content: self.shared.encode(&row, place.as_ref()) });
+                    sorter.push(Record { key, content: self.shared.encode(&row, place.as_ref())? });
                     rows += 1;
                 }
                 Err(error) => {
@@ -312,7 +312,7 @@ async fn blocking<T: Send + 'static>(
 
 fn unusable(folder: &Path, error: &io::Error) -> ItemError {
     let text = format!(
-        "the folder {} for what is being sorted cannot be used: {error}; make room there, or name another one with TMPDIR",
+        "the folder {} for what is being sorted cannot be used: {error}; correct that, or name another folder with TMPDIR",
         folder.display()
     );
     ItemError::fatal(text)

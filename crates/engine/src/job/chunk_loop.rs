@@ -66,7 +66,9 @@ where
     let mut source = ChunkSource::new(handle, lanes);
     let position = ExecutionContext::new();
     let scan = Scan::new(&step.listeners.chunk, writer.delivery());
-    let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, scan, task };
+    let items = writer.is_numbered().then(|| task.context.get_long(ITEMS_KEY).map_or(0, i64::unsigned_abs));
+    let mut work =
+        ChunkLoop { step, processor, writer, rejects, position, settled, items, number: 0, scan, task };
     let mut ended = work.all(&mut source).await;
     let ChunkLoop { mut writer, mut rejects, task, .. } = work;
     // After a takeover, the new owner continues the files: do not publish them here.
@@ -108,12 +110,15 @@ async fn open<R: ItemReader>(reader: &mut R, context: &ExecutionContext) -> Resu
             Ok(None) => break,
             Ok(Some(_)) => {}
             // An item that could not be read counts too.
-            Err(error) if kind_of(&error, Phase::Read) != ErrorKind::FATAL => {}
+            Err(error) if kind_of(&error, Phase::Read) == ErrorKind::PARSE => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
+
+/// The context key of the items before the saved position.
+const ITEMS_KEY: &str = "tidemill.items";
 
 struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
     step: &'a ChunkStep<R, P, W>,
@@ -124,6 +129,8 @@ struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
     position: ExecutionContext,
     /// Items between the saved position and the current chunk, which an earlier run has settled.
     settled: u64,
+    /// Items before the saved position, if the writer numbers them.
+    items: Option<u64>,
     number: u64,
     scan: Scan,
     task: &'a mut StepTask,
@@ -285,7 +292,9 @@ where
     }
 
     async fn write_items(&mut self, buffer: &mut Buffer<R, P>, indices: &[usize]) -> Result<(), ItemError> {
-        buffer.scope.written = (self.settled, indices.to_vec());
+        if let Some(items) = self.items {
+            buffer.scope.written = (items + self.settled, indices.to_vec());
+        }
         let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
         match P::pass_through(&buffer.read.items) {
             // Items that pass through are either all written, or one by one in a scan.
@@ -334,6 +343,10 @@ where
             }
             self.task.context.merge(&buffer.read.position);
             self.position = std::mem::take(&mut buffer.read.position);
+            if let Some(items) = &mut self.items {
+                *items += self.settled + buffer.read.items.len() as u64;
+                self.task.context.put(ITEMS_KEY, *items);
+            }
             self.settled = 0;
         } else {
             self.task.context.put(OFFSET_KEY, self.settled + chunk.offset() as u64);

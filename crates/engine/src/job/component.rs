@@ -153,6 +153,11 @@ pub trait ItemWriter<O>: ItemStream {
         false
     }
 
+    /// Whether the writer uses [`ChunkScope::numbers`].
+    fn is_numbered(&self) -> bool {
+        false
+    }
+
     /// The guarantee of this writer. Return [`Delivery::ExactlyOnce`] if all writes go through [`ChunkScope::tx`].
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce

@@ -7,7 +7,6 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
-use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
 use tidemill_store::job::{ExecutionFilter, PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
@@ -184,18 +183,12 @@ impl ChunkScope {
         Ok(self.tx.as_mut().expect("the transaction has just begun"))
     }
 
-    /// The numbers of the items that are being written. They count the items that were read since the last chunk that
-    /// committed as a whole, so they are the same when a restart or a retry writes an item again. Not in a writer that
-    /// [runs concurrently](crate::job::ItemWriter::is_concurrent).
+    /// The numbers of the items that are being written, among all items that the step has read in this instance. They are
+    /// the same when a restart or a retry writes an item again. Only for a writer that [is
+    /// numbered](crate::job::ItemWriter::is_numbered).
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         let (first, indices) = &self.written;
         indices.iter().map(move |index| first + *index as u64)
-    }
-
-    /// Whether the context, in [`update`](crate::job::ItemStream::update), is that of a chunk that has not committed as a
-    /// whole, because its items are written one by one. The [numbers](Self::numbers) then go on.
-    pub fn is_partial(context: &ExecutionContext) -> bool {
-        context.get(OFFSET_KEY).is_some()
     }
 
     pub(crate) async fn roll_back(&mut self) {

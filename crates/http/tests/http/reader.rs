@@ -136,7 +136,7 @@ async fn what_cannot_be_read_is_told() {
     }
 
     check(|_, _| Reply::new(200, "x".repeat(2001)), "more than 2000 bytes").await;
-    check(|_, _| Reply::new(200, "<html>").with("content-type", "text/html"), "not JSON but text/html").await;
+    check(|_, _| Reply::new(200, "<html>").with("content-type", "text/html"), "not JSON (text/html)").await;
     check(|_, _| Reply::new(200, "{\"data\": 1}"), "has nothing at \"data.rows\"").await;
     check(|_, _| Reply::new(200, "{\"data\": {\"rows\": {}}}"), "has an object at \"data.rows\"").await;
     check(|_, _| Reply::new(503, "down for work"), "answered 503 in 3 attempts and said \"down for work\"")
@@ -144,6 +144,7 @@ async fn what_cannot_be_read_is_told() {
     check(|_, _| Reply::new(429, "").with("retry-after", "7200"), "asks to wait 2h").await;
     check(|request, _| by_cursor(request).cut(), "no whole answer in 3 attempts").await;
     check(|_, _| Reply::new(401, ""), "answered 401; check the credentials").await;
+    check(|_, _| Reply::new(401, "bad: geheim"), "answered 401 and said \"bad: …\"").await;
     let loops = json!({ "data": { "rows": page(0) }, "meta": { "next": "c" } }).to_string();
     check(move |_, _| Reply::new(200, loops.clone()), "it is the page itself").await;
 }

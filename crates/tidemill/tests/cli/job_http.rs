@@ -198,7 +198,7 @@ fn a_secret_that_is_not_there_is_told_and_one_that_is_there_is_not() {
     fs::write(stage.path("job.yaml"), job("env:NOT_THERE")).unwrap();
     let missing = stage.run(&["job", "run", "job.yaml"]);
     fs::write(stage.path("job.yaml"), job("env:SHOP_TOKEN")).unwrap();
-    let refused = stage.run(&["job", "run", "job.yaml"]);
+    let refused = stage.run(&["job", "run", "job.yaml", "--accept-change"]);
 
     assert!(
         missing.stderr.contains("env:NOT_THERE cannot be read: the environment variable is not set"),

@@ -91,7 +91,7 @@ async fn a_lookup_that_is_too_large_or_ambiguous_or_lacks_columns_fails_the_step
         ("cod,name\n1,a\n", "max_rows: 9", "there is no column \"code\"; there are cod, name"),
         ("code,nam\n1,a\n", "match: \"string(row.code)\"", "there is no column \"name\""),
         ("code,name\n1,a\n", "match: \"string(row.code)\", on_missing: fail", "has no row for code"),
-        ("code,name\n1,a\n", "on_missing: fail", "its key is text, and here is long"),
+        ("code,name\n1,a\n", "on_missing: fail", "the key of the lookup is text, but the row has long"),
     ] {
         let (status, told) = ending(codes, lookup).await;
 

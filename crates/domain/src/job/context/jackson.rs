@@ -50,6 +50,11 @@ fn of_class(class: String, content: Value) -> Result<Value, String> {
             let micros = millis.as_i64().and_then(|millis| millis.checked_mul(1_000)).ok_or(class)?;
             Ok(Timestamp::from_micros(micros).to_string().into())
         }
+        ("java.math.BigInteger" | "java.math.BigDecimal", Value::Number(number))
+            if !is_exact(&class, &number) =>
+        {
+            Err(class)
+        }
         (_, content @ (Value::Number(_) | Value::String(_)))
             if class.starts_with("java.lang.")
                 || class.starts_with("java.math.")
@@ -62,4 +67,10 @@ fn of_class(class: String, content: Value) -> Result<Value, String> {
         }
         _ => Err(class),
     }
+}
+
+/// Whether nothing was lost when the number was read. A double has 15 digits.
+fn is_exact(class: &str, number: &serde_json::Number) -> bool {
+    let digits = || number.to_string().bytes().filter(u8::is_ascii_digit).count();
+    number.is_i64() || number.is_u64() || (class.ends_with("Decimal") && digits() <= 15)
 }

@@ -10,7 +10,6 @@ pub const ITEMS_KEY: &str = "spring.read.count";
 /// The name of our chunk steps in [`STEP_TYPE_KEY`].
 const CHUNK: &str = "chunk";
 
-const PACKAGE: &str = "org.springframework.batch.";
 const TASKLET_TYPE_KEY: &str = "batch.taskletType";
 const CHUNK_TASKLET: &str = "org.springframework.batch.core.step.item.ChunkOrientedTasklet";
 
@@ -37,7 +36,8 @@ const OTHER_POSITIONS: [&str; 10] = [
 /// Turns the context of a step of Spring Batch into one that a step of the type `step_type` continues. Others stay
 /// unchanged.
 pub fn adopt(context: &mut ExecutionContext, step_type: &str) -> Result<(), ContextError> {
-    let Some(theirs) = context.get_text(STEP_TYPE_KEY).and_then(|class| class.strip_prefix(PACKAGE)) else {
+    // Our own words have no dots.
+    let Some(theirs) = context.get_text(STEP_TYPE_KEY).filter(|class| class.contains('.')) else {
         return Ok(());
     };
     let refused =
@@ -46,7 +46,10 @@ pub fn adopt(context: &mut ExecutionContext, step_type: &str) -> Result<(), Cont
     if class == "PartitionStep" || step_type.contains(':') {
         return refused("its partitions are Spring Batch's".to_owned());
     }
-    if context.get_text(TASKLET_TYPE_KEY) != Some(CHUNK_TASKLET) {
+    let is_position =
+        |key: &str| key.ends_with(READ_COUNT) || OTHER_POSITIONS.iter().any(|end| key.ends_with(end));
+    let has_position = context.iter().any(|(key, _)| is_position(key));
+    if context.get_text(TASKLET_TYPE_KEY) != Some(CHUNK_TASKLET) && !has_position {
         return Ok(());
     }
     if step_type != CHUNK {
@@ -58,7 +61,9 @@ pub fn adopt(context: &mut ExecutionContext, step_type: &str) -> Result<(), Cont
         .map(|(key, value)| (key.to_owned(), Value::as_u64(value)))
         .collect();
     let [(key, Some(items))] = counts.as_slice() else {
-        return refused(format!("its context has {} numbers of items that were read, not one", counts.len()));
+        let keys: Vec<&str> = counts.iter().map(|(key, _)| key.as_str()).collect();
+        let found = if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
+        return refused(format!("one number of items that were read is needed, but its context has {found}"));
     };
     // If Spring Batch itself continued a step of ours, the positions that only we save are those of the earlier run.
     let reader = key.strip_suffix(READ_COUNT).unwrap_or(key);
@@ -115,15 +120,24 @@ mod tests {
         adopt(&mut context, "chunk").unwrap();
 
         assert_eq!(context.get_long(ITEMS_KEY), Some(9));
+        let mut subclass = begun(&[("a.read.count", 60.into())]);
+        subclass.put(STEP_TYPE_KEY, "com.acme.AuditedStep");
+        subclass.put(TASKLET_TYPE_KEY, "com.acme.Tasklet");
+        adopt(&mut subclass, "chunk").unwrap();
+        assert_eq!(subclass.get_long(ITEMS_KEY), Some(60), "a step of any class");
         assert_eq!((context.get("read.position"), context.get("read.line")), (None, None));
     }
 
     #[test]
     fn other_positions_are_refused_with_their_key() {
         for (entries, step_type, reason) in [
-            (vec![("a.read.count", 1.into()), ("b.read.count", 1.into())], "chunk", "2 numbers of items"),
-            (vec![], "chunk", "0 numbers of items"),
-            (vec![("a.read.count", "x".into())], "chunk", "1 numbers of items"),
+            (
+                vec![("a.read.count", 1.into()), ("b.read.count", 1.into())],
+                "chunk",
+                "has a.read.count, b.read.count",
+            ),
+            (vec![], "chunk", "has nothing"),
+            (vec![("a.read.count", "x".into())], "chunk", "has a.read.count"),
             (vec![("a.read.count", 1.into()), ("a.start.after", 1.into())], "chunk", "\"a.start.after\""),
             (
                 vec![("a.read.count", 1.into()), ("out.current.count", 1.into())],

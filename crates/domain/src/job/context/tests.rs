@@ -134,6 +134,16 @@ fn what_the_jackson_serializer_has_stored_is_read() {
     let values = json!({"batch.version": "5.2.6", "r.read.count": 60, "total": 180, "list": ["a", 1],
         "date": "2023-11-14T22:13:20.123000Z", "map": {"id": 7}, "sum": 12.5});
     assert_eq!(read, context(&values));
+    for inexact in [
+        "[\"java.math.BigInteger\",123456789012345678901234567890]",
+        "[\"java.math.BigDecimal\",1.2345678901234567]",
+    ] {
+        let text = format!(r#"{{"@class":"java.util.HashMap","sum":{inexact}}}"#);
+        assert!(
+            ExecutionContext::from_text(&text).unwrap_err().to_string().contains("java.math.Big"),
+            "{inexact}"
+        );
+    }
     for unknown in [r#"{"@class":"com.acme.Order","id":1}"#, r#"["com.acme.Order",1]"#] {
         let text = format!(r#"{{"@class":"java.util.HashMap","order":{unknown}}}"#);
         let error = ExecutionContext::from_text(&text).unwrap_err().to_string();

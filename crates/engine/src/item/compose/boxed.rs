@@ -138,6 +138,7 @@ pub trait AnyWriter<O>: AnyStream {
     fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> ItemFuture<'a, ()>;
     fn roll_back(&mut self) -> ItemFuture<'_, ()>;
     fn is_concurrent(&self) -> bool;
+    fn is_numbered(&self) -> bool;
     fn delivery(&self) -> Delivery;
 }
 
@@ -152,6 +153,10 @@ impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
 
     fn is_concurrent(&self) -> bool {
         ItemWriter::is_concurrent(self)
+    }
+
+    fn is_numbered(&self) -> bool {
+        ItemWriter::is_numbered(self)
     }
 
     fn delivery(&self) -> Delivery {
@@ -177,6 +182,10 @@ impl<O: Sync + 'static> ItemWriter<O> for BoxWriter<O> {
 
     fn is_concurrent(&self) -> bool {
         self.0.is_concurrent()
+    }
+
+    fn is_numbered(&self) -> bool {
+        self.0.is_numbered()
     }
 
     fn delivery(&self) -> Delivery {

@@ -174,6 +174,10 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
         self.parts.iter().all(ItemWriter::is_concurrent)
     }
 
+    fn is_numbered(&self) -> bool {
+        self.parts.iter().any(ItemWriter::is_numbered)
+    }
+
     fn delivery(&self) -> Delivery {
         let is_exact = self.parts.iter().all(|part| part.delivery() == Delivery::ExactlyOnce);
         if is_exact { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce }

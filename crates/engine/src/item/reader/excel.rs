@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::table::{Found, TableFormat, TableReader};
-use calamine::{Data, ExcelDateTime, Range, Reader};
+use calamine::{Data, ExcelDateTime, Range, Reader, Sheets};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ pub const EXCEL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Largest content of a file once it is unpacked, in bytes: a small file can unpack to any size.
 const UNPACKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Most cells of a sheet, empty ones among them.
+const CELLS_MAX: u64 = 10_000_000;
 
 /// Beyond this, a floating-point number cannot hold every whole number.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
@@ -90,9 +93,7 @@ impl TableFormat for Excel {
         };
         let columns = Columns::new(names);
         if columns.shared.is_empty() {
-            return Err(
-                "there are no names of columns; name the row that has them, or the columns".to_owned()
-            );
+            return Err("there are no names of columns; set header_row or columns".to_owned());
         }
         match columns.refusal() {
             Some(refusal) => Err(refusal),
@@ -152,7 +153,54 @@ impl Excel {
             Some(name) => return Err(format!("there is no sheet {name:?}; there are {}", names.join(", "))),
             None => names.first().cloned().ok_or("there is no sheet")?,
         };
-        book.worksheet_range(&name).map_err(|error| format!("the sheet {name:?} cannot be read: {error}"))
+        let cannot_read =
+            |error: &dyn std::fmt::Display| format!("the sheet {name:?} cannot be read: {error}");
+        let cells = area(&mut book, &name).map_err(|error| cannot_read(&error))?;
+        if cells > CELLS_MAX {
+            return Err(format!(
+                "the sheet {name:?} reaches over {cells} cells, and the limit is {CELLS_MAX}; clear the cells that lie \
+                 apart, or save the sheet as CSV"
+            ));
+        }
+        book.worksheet_range(&name).map_err(|error| cannot_read(&error))
+    }
+}
+
+/// The cells between the first and the last one with a value: all of them are loaded, also the empty ones. An `.xls` file
+/// cannot have too many, and for `.ods` the crate has a limit.
+fn area<R: std::io::Read + std::io::Seek>(book: &mut Sheets<R>, name: &str) -> Result<u64, calamine::Error> {
+    let mut area = Area::default();
+    match book {
+        Sheets::Xlsx(book) => {
+            let mut cells = book.worksheet_cells_reader(name)?;
+            while let Some(cell) = cells.next_cell()? {
+                area.add(cell.get_position());
+            }
+        }
+        Sheets::Xlsb(book) => {
+            let mut cells = book.worksheet_cells_reader(name)?;
+            while let Some(cell) = cells.next_cell()? {
+                area.add(cell.get_position());
+            }
+        }
+        Sheets::Xls(_) | Sheets::Ods(_) => {}
+    }
+    Ok(area.cells())
+}
+
+/// The rows and columns that have values, from the first to the last.
+#[derive(Default)]
+struct Area(Option<[(u32, u32); 2]>);
+
+impl Area {
+    fn add(&mut self, (row, column): (u32, u32)) {
+        let [rows, columns] = self.0.unwrap_or([(row, row), (column, column)]);
+        self.0 = Some([(rows.0.min(row), rows.1.max(row)), (columns.0.min(column), columns.1.max(column))]);
+    }
+
+    fn cells(&self) -> u64 {
+        let length = |(first, last): (u32, u32)| u64::from(last - first) + 1;
+        self.0.map_or(0, |[rows, columns]| length(rows) * length(columns))
     }
 }
 
@@ -174,8 +222,11 @@ fn value(cell: &Data) -> Result<Value, String> {
         Data::Float(value) => (*value).into(),
         Data::DateTime(value) => moment(value)?,
         Data::DateTimeIso(text) => {
-            let date = || text.parse().map(Value::Date);
-            text.parse().map(Value::DateTime).or_else(|_| date()).unwrap_or_else(|_| text.as_str().into())
+            let read = match text.contains('T') {
+                true => text.parse().map(Value::DateTime),
+                false => text.parse().map(Value::Date),
+            };
+            read.unwrap_or_else(|_| text.as_str().into())
         }
         Data::DurationIso(text) => text.as_str().into(),
         Data::Error(error) => return Err(format!("it has the error {error}")),
@@ -191,8 +242,16 @@ fn moment(value: &ExcelDateTime) -> Result<Value, String> {
     let time = jiff::civil::Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond);
     let time = time.map_err(|_| invalid())?;
     if value.is_duration() {
-        let hours = (value.as_f64() * 24.0).floor();
-        return Ok(format!("{hours:02}:{minute:02}:{second:02}").into());
+        let seconds = (value.as_f64() * 86_400.0).round();
+        let sign = if seconds < 0.0 { "-" } else { "" };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is whole, and a sheet has few"
+        )]
+        let seconds = seconds.abs() as u64;
+        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+        return Ok(format!("{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60).into());
     }
     if (0.0..1.0).contains(&value.as_f64()) {
         return Ok(time.into());

@@ -93,8 +93,8 @@ struct Current {
 
 impl Current {
     /// A file of which nothing is left is finished even before a read returns its end: it may then be moved away.
-    fn stopped(&mut self) -> Result<StopPoint, InputError> {
-        let is_finished = self.is_finished || self.input.is_at_end()?;
+    fn stopped(&mut self, scanner: &impl Scanner) -> Result<StopPoint, InputError> {
+        let is_finished = self.is_finished || (self.input.is_at_end()? && scanner.missing_at_end().is_none());
         Ok(StopPoint { file: self.input.path().to_owned(), is_finished })
     }
 }
@@ -321,7 +321,9 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
             (Some(current), _) => {
                 let stopped = match self.files {
                     Files::One(_) => None,
-                    Files::Pattern { .. } => Some(current.stopped().map_err(ItemError::fatal)?),
+                    Files::Pattern { .. } => {
+                        Some(current.stopped(self.format.scanner()).map_err(ItemError::fatal)?)
+                    }
                 };
                 (Some(current.input.place(self.format.scanner())), stopped)
             }
@@ -332,7 +334,9 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
         if let Some(Place { position, line, depth }) = place {
             context.put(&self.key(POSITION), position);
             context.put(&self.key(LINE), line);
-            if depth > 0 || context.get(&self.key(DEPTH)).is_some() {
+            // The depth that an earlier run saved is not left there.
+            let saved = self.saved.as_ref().and_then(|saved| saved.place);
+            if depth > 0 || saved.is_some_and(|saved| saved.depth > 0) {
                 context.put(&self.key(DEPTH), depth);
             }
         }

@@ -9,6 +9,9 @@ use tidemill_store::item::{value_from_json, value_to_json};
 /// Length of the place at the beginning of a record.
 pub(super) const PLACE_LENGTH: usize = 12;
 
+/// Most different sets of columns, as of JSON objects that lack some.
+const COLUMN_SETS_MAX: usize = 1_000;
+
 /// What many records share: they refer to it by number.
 #[derive(Default)]
 pub(super) struct Shared {
@@ -18,15 +21,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn encode(&mut self, row: &Row, place: Option<&ItemPlace>) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(256);
+    pub(super) fn encode(&mut self, row: &Row, place: Option<&ItemPlace>) -> Result<Vec<u8>, ItemError> {
+        let mut bytes = Vec::new();
         let source = place.map_or(u32::MAX, |place| self.source(place));
         bytes.extend(source.to_le_bytes());
         bytes.extend(place.map_or(0, |place| place.number).to_le_bytes());
-        bytes.extend(self.columns_of(row).to_le_bytes());
+        bytes.extend(self.columns_of(row)?.to_le_bytes());
         let values: serde_json::Value = row.values().iter().map(value_to_json).collect();
         bytes.extend(values.to_string().into_bytes());
-        bytes
+        bytes.shrink_to_fit();
+        Ok(bytes)
     }
 
     pub(super) fn decode(&self, bytes: &[u8]) -> Result<(Row, Option<ItemPlace>), ItemError> {
@@ -49,14 +53,21 @@ impl Shared {
         Some((Row::new(columns.clone(), values), place))
     }
 
-    fn columns_of(&mut self, row: &Row) -> u32 {
+    fn columns_of(&mut self, row: &Row) -> Result<u32, ItemError> {
         if let Some(number) = self.numbers.get(row.columns()) {
-            return *number;
+            return Ok(*number);
+        }
+        if self.columns.len() == COLUMN_SETS_MAX {
+            let text = format!(
+                "the rows have more than {COLUMN_SETS_MAX} different sets of columns, and these stay in memory; sort in \
+                 a second step, after a map that gives all rows the same columns"
+            );
+            return Err(ItemError::fatal(text));
         }
         let number = u32::try_from(self.columns.len()).unwrap_or(u32::MAX);
         self.columns.push(row.columns().clone());
         self.numbers.insert(row.columns().clone(), number);
-        number
+        Ok(number)
     }
 
     /// Sources come one after the other, so the last one is nearly always the right one.
@@ -82,13 +93,16 @@ mod tests {
         let place = ItemPlace { source: "in.csv".into(), unit: "line", number: 7 };
         let mut shared = Shared::default();
 
-        let bytes = shared.encode(&row, Some(&place));
-        let placeless = shared.encode(&row, None);
+        let bytes = shared.encode(&row, Some(&place)).unwrap();
+        let placeless = shared.encode(&row, None).unwrap();
 
         assert_eq!(shared.decode(&bytes).unwrap(), (row, Some(place)));
         assert_eq!(shared.decode(&placeless).unwrap().1, None);
         for length in 0..bytes.len() {
             assert!(shared.decode(&bytes[..length]).is_err(), "{length}");
         }
+        let other = |number| Row::new([format!("c{number}")].into(), vec![Value::Null]);
+        let refused = (0..COLUMN_SETS_MAX).find(|number| shared.encode(&other(*number), None).is_err());
+        assert_eq!(refused, Some(COLUMN_SETS_MAX - 1), "one set was there before");
     }
 }

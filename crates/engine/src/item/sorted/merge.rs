@@ -2,11 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// As many files are merged into one, so that a sort of any size needs few open files.
 const FILES_MAX: usize = 64;
@@ -133,7 +131,8 @@ impl PartialOrd for Head {
 }
 
 fn write(folder: &Path, records: impl Iterator<Item = io::Result<Record>>) -> io::Result<File> {
-    let mut output = BufWriter::new(scratch_file(folder)?);
+    // A file without a name: its space is free again when it is closed, even if the process is killed.
+    let mut output = BufWriter::new(tempfile::tempfile_in(folder)?);
     for record in records {
         let record = record?;
         for part in [&record.key, &record.content] {
@@ -166,15 +165,6 @@ fn part(input: &mut BufReader<File>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A file without a name: its space is free again when it is closed, even if the process is killed.
-fn scratch_file(folder: &Path) -> io::Result<File> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let path = folder.join(format!(".tidemill-sort-{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed)));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +182,7 @@ mod tests {
         let files = sorter.levels.iter().map(Vec::len).sum();
         let all: Vec<Record> = sorter.finish().unwrap().collect::<io::Result<_>>().unwrap();
         assert!(all.iter().all(|record| record.content.iter().rev().eq(record.key.iter())));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a file is left");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a file is left");
         (all.into_iter().map(|record| record.key).collect(), files)
     }
 

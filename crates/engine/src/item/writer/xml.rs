@@ -82,12 +82,23 @@ impl<T: Send + Sync + 'static> XmlWriter<T> {
 /// ```
 /// # use tidemill_engine::item::writer::xml::is_xml_name;
 /// assert!(is_xml_name("account.no") && is_xml_name("계좌"));
-/// assert!(!is_xml_name("unit price") && !is_xml_name("2nd") && !is_xml_name(""));
+/// assert!(!is_xml_name("unit price") && !is_xml_name("2nd") && !is_xml_name("m²") && !is_xml_name(""));
 /// ```
 pub fn is_xml_name(name: &str) -> bool {
-    let is_first = |c: char| c.is_alphabetic() || c == '_';
-    name.starts_with(is_first)
-        && name.chars().all(|c| is_first(c) || c.is_numeric() || matches!(c, '-' | '.'))
+    // The characters of XML 1.0, without the colon.
+    let is_first = |c: char| {
+        c.is_ascii_alphabetic()
+            || matches!(c, '_' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
+                | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}'
+                | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}' | '\u{3001}'..='\u{D7FF}'
+                | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{EFFFF}')
+    };
+    let is_later = |c: char| {
+        is_first(c)
+            || c.is_ascii_digit()
+            || matches!(c, '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
+    };
+    name.starts_with(is_first) && name.chars().all(is_later)
 }
 
 impl<T> XmlElements<T> {

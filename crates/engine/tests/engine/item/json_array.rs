@@ -145,3 +145,18 @@ async fn a_file_that_was_changed_before_the_position_is_refused() {
     };
     assert!(error.contains("changed") || error.contains("broken"), "{error}");
 }
+
+#[tokio::test]
+async fn a_file_of_a_pattern_that_was_cut_is_not_finished() {
+    let folder = Folder::new();
+    folder.put("a.json", r#"[{"id":1,"name":"a"},{"id":2,"name":"b"}"#);
+    let reader = || JsonReader::<Event>::pattern("r", folder.path("*.json").display().to_string());
+    let mut first = open(reader(), &ExecutionContext::new()).await.unwrap();
+    read(&mut first, 2).await;
+    let saved = saved(&mut first);
+
+    folder.put("a.json", r#"[{"id":1,"name":"a"},{"id":2,"name":"b"},{"id":3,"name":"c"}]"#);
+    let mut second = open(reader(), &saved).await.unwrap();
+
+    assert_eq!(read(&mut second, usize::MAX).await, [Ok(Event { id: 3, name: "c".to_owned() })]);
+}

@@ -2,16 +2,13 @@
 
 mod diff;
 mod perform;
-mod update;
 
 use crate::commands::prelude::*;
 use crate::config::Output;
 use crate::output::Column;
-use diff::Found;
 use perform::Bench;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tidemill_declare::model::{TestCase, TestFile};
 use tidemill_declare::{Known, is_test, load_beside, load_test};
 
 #[derive(Args, Debug)]
@@ -19,9 +16,6 @@ pub(crate) struct TestArguments {
     /// Job files, their tests (NAME.test.yaml beside NAME.yaml), or folders of tests
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Accept the results: write them to the test files as what is expected
-    #[arg(long)]
-    update: bool,
 }
 
 /// A case that has run.
@@ -29,15 +23,14 @@ struct Tested {
     file: String,
     case: String,
     differences: Vec<String>,
-    is_updated: bool,
 }
 
 pub(super) async fn run(arguments: &TestArguments, context: &Context) -> Result<Exit> {
     let mut tested = Vec::new();
     for path in tests(&arguments.paths)? {
-        tested.extend(file(&path, arguments).await?);
+        tested.extend(file(&path).await?);
     }
-    let has_failed = tested.iter().any(|one| !one.differences.is_empty() && !one.is_updated);
+    let has_failed = tested.iter().any(|one| !one.differences.is_empty());
     match context.output() {
         Output::Table => write_stdout(report(&tested))?,
         output => listing(&tested).print(output)?,
@@ -45,48 +38,22 @@ pub(super) async fn run(arguments: &TestArguments, context: &Context) -> Result<
     Ok(if has_failed { Exit::Failure } else { Exit::Ok })
 }
 
-async fn file(path: &Path, arguments: &TestArguments) -> Result<Vec<Tested>> {
+async fn file(path: &Path) -> Result<Vec<Tested>> {
     let test = load_test(path)?;
     let connections = test.cases.iter().flat_map(|case| case.connections.keys().cloned());
     let connections: Vec<String> = connections.collect();
     let known = Known { connections: &connections, own_jobs: &[] };
     let (job, others) = load_beside(job_of(path)?, &known)?;
     let bench = Bench { job, others, connections, folder: folder_of(path)? };
-    let (mut tested, mut accepted) = (Vec::new(), Vec::new());
+    let mut tested = Vec::new();
     for case in &test.cases {
-        let (found, differences) = match bench.run(case).await? {
-            Ok(found) => {
-                let expected = bench.expected_files(case);
-                let differences = diff::differences(&case.expect, &expected, &found);
-                (Some(found), differences)
-            }
-            Err(refusal) => (None, vec![refusal]),
+        let differences = match bench.run(case).await? {
+            Ok(found) => diff::differences(&case.expect, &bench.expected_files(case)?, &found),
+            Err(refusal) => vec![refusal],
         };
-        let is_updated = arguments.update && found.is_some() && !differences.is_empty();
-        accepted.extend(found.filter(|_| is_updated).map(|found| (case, found)));
-        let (file, case) = (path.display().to_string(), case.name.value.clone());
-        tested.push(Tested { file, case, differences, is_updated });
+        tested.push(Tested { file: path.display().to_string(), case: case.name.value.clone(), differences });
     }
-    accept(&test, &bench, &accepted)?;
     Ok(tested)
-}
-
-/// Writes what was found to the test file, and to the files that it refers to.
-fn accept(test: &TestFile, bench: &Bench, accepted: &[(&TestCase, Found)]) -> Result<()> {
-    if accepted.is_empty() {
-        return Ok(());
-    }
-    let unwritable = |path: &Path, error: std::io::Error| {
-        let fix = "let this user write the file and its folder";
-        Failure::new(Code::OutputFailed, format!("cannot write {}", path.display()), fix).because(error)
-    };
-    for (case, found) in accepted {
-        for (path, text) in bench.referred_files(case, found) {
-            fs::write(&path, text).map_err(|error| unwritable(&path, error))?;
-        }
-    }
-    let text = update::updated(test, accepted)?;
-    fs::write(&test.path, text).map_err(|error| unwritable(&test.path, error))
 }
 
 /// The test files that are meant.
@@ -119,8 +86,7 @@ fn is_yaml(path: &Path) -> bool {
 
 fn no_test(path: &Path) -> Failure {
     let what = format!("{} has no test", path.display());
-    let fix = "write one beside the job, such as settle.test.yaml for settle.yaml; `cases:` with `name`, `given` and an \
-               empty `expect:` is enough for `job test --update`";
+    let fix = "write one beside the job, such as settle.test.yaml for settle.yaml; docs/guide/job-files.md has an example";
     Failure::new(Code::BadJobFile, what, fix)
 }
 
@@ -145,7 +111,6 @@ fn listing(tested: &[Tested]) -> Listing {
         ("file", |one| json!(one.file)),
         ("case", |one| json!(one.case)),
         ("is_passed", |one| json!(one.differences.is_empty())),
-        ("is_updated", |one| json!(one.is_updated)),
         ("differences", |one| json!(one.differences)),
     ];
     Listing::of("tidemill.job_test/v1", "No cases.", tested, columns)
@@ -153,23 +118,12 @@ fn listing(tested: &[Tested]) -> Listing {
 
 fn report(tested: &[Tested]) -> String {
     let mut text = String::new();
-    for Tested { file, case, differences, is_updated } in tested {
-        let word = match (differences.is_empty(), is_updated) {
-            (true, _) => "ok",
-            (false, true) => "updated",
-            (false, false) => "FAILED",
-        };
+    for Tested { file, case, differences } in tested {
+        let word = if differences.is_empty() { "ok" } else { "FAILED" };
         text.push_str(&format!("{word:8}{file}: {case}\n"));
         differences.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     }
-    let count = |is_meant: fn(&Tested) -> bool| tested.iter().filter(|one| is_meant(one)).count();
-    let updated = count(|one| one.is_updated);
-    let failed = count(|one| !one.differences.is_empty() && !one.is_updated);
-    let passed = tested.len() - updated - failed;
-    text.push_str(&format!("{passed} passed, {failed} failed"));
-    if updated > 0 {
-        text.push_str(&format!(", {updated} updated"));
-    }
-    text.push('\n');
+    let passed = tested.iter().filter(|one| one.differences.is_empty()).count();
+    text.push_str(&format!("{passed} passed, {} failed\n", tested.len() - passed));
     text
 }

@@ -13,7 +13,7 @@ const THIRD_CHUNK: &[u8] = &[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 25];
 
 /// Texts that are bound in the transactions that launch the job, start its step and end its step.
 const LAUNCH: &[u8] = b"execution.launch";
-const STEP_START: &[u8] = b"batch.stepType";
+const STEP_START: &[u8] = b"numbers";
 const STEP_END: &[u8] = b"COMPLETED";
 
 /// Runs the job through a proxy that loses the commit of the transaction with this marker. None when there is no

@@ -39,9 +39,9 @@ pub(super) fn entries(item: &Item) -> Option<Vec<(&Item, &Item)>> {
         return None;
     }
     let items: Vec<&Item> = object.items().collect();
-    // A concurrent map ends with a key that is null.
+    let ends_at_null = object.class.name == "java.util.concurrent.ConcurrentHashMap";
     let pairs = items.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-    Some(pairs.take_while(|(key, _)| !matches!(key, Item::Null)).collect())
+    Some(pairs.take_while(|(key, _)| !(ends_at_null && matches!(key, Item::Null))).collect())
 }
 
 /// The error is the class that has no JSON value.

@@ -22,11 +22,11 @@ pub(super) struct Found {
     /// Or why a table cannot be read.
     pub(super) tables: BTreeMap<String, Result<TestRows, String>>,
     /// None if there is no such file.
-    pub(super) files: BTreeMap<String, Option<String>>,
+    pub(super) files: BTreeMap<String, Option<Vec<u8>>>,
 }
 
 /// Empty if nothing differs. `files` are the expected contents.
-pub(super) fn differences(expect: &Expectation, files: &[(String, String)], found: &Found) -> Vec<String> {
+pub(super) fn differences(expect: &Expectation, files: &[(String, Vec<u8>)], found: &Found) -> Vec<String> {
     let mut lines = Vec::new();
     let status = expect.status.unwrap_or(BatchStatus::Completed);
     if status != found.status {
@@ -56,13 +56,19 @@ pub(super) fn differences(expect: &Expectation, files: &[(String, String)], foun
     }
     for (file, expected) in files {
         match &found.files[file] {
-            Some(text) => section(&mut lines, &format!("file {file}"), line_differences(expected, text)),
+            Some(bytes) => match (str::from_utf8(expected), str::from_utf8(bytes)) {
+                (Ok(expected), Ok(text)) => {
+                    section(&mut lines, &format!("file {file}"), line_differences(expected, text));
+                }
+                _ if expected == bytes => {}
+                _ => lines.push(format!("file {file} has other bytes than expected")),
+            },
             None => lines.push(format!("file {file} was not written")),
         }
     }
     // An empty expectation accepts nothing, so that it is not forgotten.
     if lines.is_empty() && expect.is_empty() {
-        lines.push("expect is empty; fill it in, or let `job test --update` write what was found".to_owned());
+        lines.push("expect is empty; write what you expect of steps, tables or files".to_owned());
     }
     lines
 }
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inserted_line_does_not_make_the_lines_behind_it_differ() {
+    fn an_inserted_line_does_not_make_the_lines_after_it_differ() {
         assert_eq!(line_differences("a\nb\nc\nd\n", "a\nx\nb\nd\n"), ["+    2  x", "-    3  c"]);
         assert_eq!(line_differences("a\n", "a"), ["only the line ends, or the end of the last line, differ"]);
     }

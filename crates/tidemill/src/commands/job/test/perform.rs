@@ -92,25 +92,19 @@ impl Bench {
     }
 
     /// The expected files with their contents.
-    pub(super) fn expected_files(&self, case: &TestCase) -> Vec<(String, String)> {
+    pub(super) fn expected_files(&self, case: &TestCase) -> Result<Vec<(String, Vec<u8>)>> {
         let read = |(name, content): &(String, FileContent)| {
-            let text = match content {
-                FileContent::Text(text) => text.clone(),
-                // One that does not exist yet differs from everything, and `--update` creates it.
-                FileContent::From(from) => fs::read_to_string(self.folder.join(from)).unwrap_or_default(),
+            let bytes = match content {
+                FileContent::Text(text) => text.clone().into_bytes(),
+                FileContent::From(from) => fs::read(self.folder.join(from)).map_err(|error| {
+                    let what = format!("the expected file {from} cannot be read");
+                    Failure::new(Code::BadJobFile, what, "correct the path, or create the file")
+                        .because(error)
+                })?,
             };
-            (name.clone(), text)
+            Ok((name.clone(), bytes))
         };
         case.expect.files.iter().map(read).collect()
-    }
-
-    /// The files beside the test that hold expected contents, with what was found.
-    pub(super) fn referred_files(&self, case: &TestCase, found: &Found) -> Vec<(PathBuf, String)> {
-        let files = case.expect.files.iter().filter_map(|(name, content)| match content {
-            FileContent::From(from) => Some((self.folder.join(from), found.files.get(name)?.clone()?)),
-            FileContent::Text(_) => None,
-        });
-        files.collect()
     }
 }
 
@@ -148,19 +142,11 @@ async fn fill(database: &Database, content: &DatabaseContent) -> Result<(), Item
 }
 
 async fn found(case: &TestCase, run: &TestRun, own: &Database, folder: &Path) -> Found {
-    let is_all = case.expect.is_empty();
-    let asked = if is_all { &case.database.tables } else { &case.expect.tables };
     let mut tables = BTreeMap::new();
-    for (table, expected) in asked {
-        let columns = if is_all { &[][..] } else { &expected.columns[..] };
-        tables.insert(table.clone(), rows(own, table, columns).await.map_err(|error| error.text()));
+    for (table, expected) in &case.expect.tables {
+        let found = rows(own, table, &expected.columns).await.map_err(|error| error.text());
+        tables.insert(table.clone(), found);
     }
-    let read = |name: &str| fs::read(folder.join(name)).ok();
-    let read = |name: &str| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let names: Vec<String> = match is_all {
-        true => files_of(folder, Path::new("")).into_iter().filter(|name| is_new(case, name)).collect(),
-        false => case.expect.files.iter().map(|(name, _)| name.clone()).collect(),
-    };
     Found {
         status: run.end.status,
         exit_code: run.end.exit.code.clone(),
@@ -175,7 +161,12 @@ async fn found(case: &TestCase, run: &TestRun, own: &Database, folder: &Path) ->
             })
             .collect(),
         tables,
-        files: names.into_iter().map(|name| (name.clone(), read(&name))).collect(),
+        files: case
+            .expect
+            .files
+            .iter()
+            .map(|(name, _)| (name.clone(), fs::read(folder.join(name)).ok()))
+            .collect(),
     }
 }
 
@@ -187,24 +178,6 @@ fn counted(counters: &Counters) -> Vec<(&'static str, String)> {
         ("skipped", counters.skips()),
     ];
     values.map(|(name, value)| (name, value.to_string())).to_vec()
-}
-
-fn is_new(case: &TestCase, name: &str) -> bool {
-    !case.files.iter().any(|(given, _)| Path::new(given) == Path::new(name))
-}
-
-/// The files below a folder, with their paths seen from `base`.
-fn files_of(folder: &Path, base: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder.join(base)).into_iter().flatten().flatten() {
-        let path = base.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => names.extend(files_of(folder, &path)),
-            false => names.push(path.display().to_string()),
-        }
-    }
-    names.sort();
-    names
 }
 
 /// The rows of a table in the order of their values.
@@ -221,7 +194,7 @@ async fn rows(database: &Database, table: &str, columns: &[String]) -> Result<Te
         found.rows.push(cells.collect());
     }
     reader.close().await;
-    found.rows.sort_by(|a, b| key(a).cmp(&key(b)));
+    found.rows.sort_by_cached_key(|row| key(row));
     Ok(found)
 }
 
