@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
-use crate::item::identifier::{Quote, quoted};
+use crate::item::identifier::{Quote, quoted, quoted_table};
 use crate::item::link::Link;
 use crate::item::{CursorReader, SqlQuery};
 use crate::store::Store;
@@ -163,7 +163,15 @@ impl Database {
                 "a database in memory has no second connection to write by; let the statements run in the \
                  step's own transaction",
             )),
-            _ => self.link().await,
+            Source::MySql(options) => {
+                let mut connection = self.in_time(options.connect()).await?;
+                // Without this a server may cut off or replace a value that does not fit, and report no error.
+                let strict =
+                    "set session sql_mode = concat_ws(',', nullif(@@sql_mode, ''), 'STRICT_ALL_TABLES')";
+                sqlx::raw_sql(strict).execute(&mut connection).await.map_err(reading)?;
+                Ok(Link::MySql(connection))
+            }
+            Source::Postgres { .. } => self.link().await,
         }
     }
 
@@ -182,9 +190,7 @@ impl Database {
     #[crate::boxed]
     pub async fn bounds(&self, table: &str, column: &str) -> Result<Option<(i64, i64)>, ItemError> {
         let quote = self.flavour().quote();
-        let parts: Vec<String> =
-            table.split('.').map(|part| quoted(part, quote)).collect::<Result<_, _>>()?;
-        let (table, name) = (parts.join("."), quoted(column, quote)?);
+        let (table, name) = (quoted_table(table, quote)?, quoted(column, quote)?);
         let query =
             SqlQuery::new(format!("select min({name}) as least, max({name}) as greatest from {table}"));
         let mut reader = CursorReader::new("bounds", self.clone(), query);

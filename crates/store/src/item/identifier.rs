@@ -35,6 +35,12 @@ pub(crate) fn quoted(name: &str, quote: Quote) -> Result<String, ItemError> {
     })
 }
 
+/// A table, or `schema.table`.
+pub(crate) fn quoted_table(name: &str, quote: Quote) -> Result<String, ItemError> {
+    let parts: Vec<String> = name.split('.').map(|part| quoted(part, quote)).collect::<Result<_, _>>()?;
+    Ok(parts.join("."))
+}
+
 /// As a list of columns.
 pub(crate) fn quoted_list<S: AsRef<str>>(names: &[S], quote: Quote) -> Result<String, ItemError> {
     let names: Vec<String> =

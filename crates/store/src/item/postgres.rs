@@ -71,7 +71,8 @@ pub(crate) async fn execute(connection: &mut PgConnection, query: &SqlQuery) -> 
     let (statement, parameters) = understood(connection, query.text()).await?;
     query.check_places(parameters.len())?;
     let has_rows = !statement.columns().is_empty();
-    let arguments = arguments(&parameters, query.values())?;
+    // It may be the value of an item, which can be skipped.
+    let arguments = arguments(&parameters, query.values(), &ErrorKind::PARSE)?;
     let done = statement.query_with(arguments).execute(connection).await;
     let done = done.map_err(|error| item_error(error, ErrorKind::WRITE))?;
     // The server also counts rows that a query returns; those were not changed.
@@ -101,7 +102,7 @@ pub(crate) async fn fetch(
     plan: &Plan,
     values: &[Value],
 ) -> Result<Vec<Item>, ItemError> {
-    let arguments = arguments(&plan.parameters, values)?;
+    let arguments = arguments(&plan.parameters, values, &ErrorKind::FATAL)?;
     let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
     Ok(rows.iter().map(|row| plan.decoder.decode(row)).collect())
 }
@@ -122,7 +123,7 @@ pub(crate) async fn stream(
     sink: &Sink,
 ) -> Result<(), ItemError> {
     let declare = format!("declare tidemill_cursor no scroll cursor without hold for\n{text}");
-    let arguments = arguments(&plan.parameters, values)?;
+    let arguments = arguments(&plan.parameters, values, &ErrorKind::FATAL)?;
     sqlx::query_with(AssertSqlSafe(declare), arguments).execute(&mut *connection).await.map_err(reading)?;
     if skip > 0 {
         // The server skips. The number is ours; `move` takes no bound value.
@@ -185,7 +186,12 @@ impl Encode<'_, Postgres> for Bound {
     }
 }
 
-fn arguments(parameters: &[Parameter], values: &[Value]) -> Result<PgArguments, ItemError> {
+/// `unfit` is the kind of the error if a value does not fit its place.
+fn arguments(
+    parameters: &[Parameter],
+    values: &[Value],
+    unfit: &ErrorKind,
+) -> Result<PgArguments, ItemError> {
     let mut arguments = PgArguments::default();
     for (number, (parameter, value)) in (1..).zip(parameters.iter().zip(values)) {
         let Some(kind) = parameter.kind else {
@@ -195,8 +201,8 @@ fn arguments(parameters: &[Parameter], values: &[Value]) -> Result<PgArguments, 
             )));
         };
         let mut bytes = Vec::new();
-        let encoded =
-            encode(kind, value, &mut bytes).map_err(|why| fatal(format!("place ${number} {why}")))?;
+        let encoded = encode(kind, value, &mut bytes)
+            .map_err(|why| ItemError::new(unfit.clone(), format!("place ${number} {why}")))?;
         let bound = Bound { oid: parameter.oid, bytes: (encoded == Encoded::Bytes).then_some(bytes) };
         arguments.add(bound).map_err(|error| fatal(format!("place ${number}: {error}")))?;
     }

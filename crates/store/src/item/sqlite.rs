@@ -4,6 +4,7 @@ use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
 use crate::item::query::SqlQuery;
 use crate::item::row::{self, Item, assemble};
+use crate::item::statement::first_word;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
 use sqlx::{Arguments, AssertSqlSafe, Decode, Executor, Row as _, Sqlite, Statement, TypeInfo, ValueRef};
 use std::sync::Arc;
@@ -33,6 +34,9 @@ pub(crate) async fn execute(connection: &mut SqliteConnection, query: &SqlQuery)
     // SQLite would run all of them, with the values of the first.
     if query.has_several() {
         return Err(fatal("a text has several statements; give each one of its own"));
+    }
+    if first_word(query.text()) == "call" {
+        return Err(fatal("SQLite has no stored procedures to call; write a statement instead"));
     }
     let plan = prepare(connection, query.text()).await?;
     query.check_places(plan.places())?;

@@ -146,7 +146,7 @@ fn numbered(number: usize, error: &ItemError) -> ItemError {
 }
 
 /// Skips comments; in lower case.
-fn first_word(text: &str) -> String {
+pub(crate) fn first_word(text: &str) -> String {
     let mut rest = text.trim_start();
     loop {
         let behind = if let Some(comment) = rest.strip_prefix("--") {

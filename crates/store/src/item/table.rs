@@ -3,6 +3,7 @@
 mod catalogue;
 mod postgres;
 mod sqlite;
+mod statement;
 
 use crate::item::failure::fatal;
 use crate::item::identifier::{Quote, quoted};
@@ -24,6 +25,9 @@ pub enum Mode {
         /// The columns of a unique index.
         key: Vec<String>,
     },
+    /// Deletes the rows whose columns equal the values that are pushed: the columns are the key. A row that does not exist
+    /// is no error.
+    Delete,
 }
 
 /// Writes rows into a table. Push rows one by one into a buffer; a flush writes them by one statement.
@@ -101,11 +105,13 @@ impl TableWriter {
             .iter()
             .map(|name| catalogue::find(&known, name, store.dialect(), &self.table).cloned())
             .collect::<Result<Vec<_>, ItemError>>()?;
-        let key = self.key_indices(store.dialect())?;
+        let dialect = store.dialect();
+        let key =
+            key_indices(&self.mode, &self.columns, |one, other| catalogue::is_same(one, other, dialect))?;
         self.mapping = None;
         self.batch = Some(match store.dialect() {
             Dialect::Postgres => Batch::Postgres(postgres::PgBatch::new(&table, &chosen, &self.mode, key)?),
-            Dialect::Sqlite => Batch::Sqlite(sqlite::SqliteBatch::new(&table, &chosen, key)?),
+            Dialect::Sqlite => Batch::Sqlite(sqlite::SqliteBatch::new(&table, &chosen, &self.mode, key)?),
         });
         Ok(())
     }
@@ -177,25 +183,27 @@ impl TableWriter {
             None => {}
         }
     }
+}
 
-    /// Positions of the key columns; `None` without upsert.
-    fn key_indices(&self, dialect: Dialect) -> Result<Option<Vec<usize>>, ItemError> {
-        let Mode::Upsert { key } = &self.mode else { return Ok(None) };
-        if key.is_empty() {
-            return Err(fatal("an upsert needs at least one key column"));
-        }
-        let index = |name: &String| {
-            self.columns.iter().position(|column| catalogue::is_same(column, name, dialect)).ok_or_else(
-                || {
-                    fatal(format!(
-                        "the key column {name:?} is not among the columns that are written: {}",
-                        self.columns.join(", ")
-                    ))
-                },
-            )
-        };
-        key.iter().map(index).collect::<Result<_, _>>().map(Some)
+/// Positions of the key columns; `None` without upsert.
+fn key_indices(
+    mode: &Mode,
+    columns: &[String],
+    is_same: impl Fn(&str, &str) -> bool,
+) -> Result<Option<Vec<usize>>, ItemError> {
+    let Mode::Upsert { key } = mode else { return Ok(None) };
+    if key.is_empty() {
+        return Err(fatal("an upsert needs at least one key column"));
     }
+    let index = |name: &String| {
+        columns.iter().position(|column| is_same(column, name)).ok_or_else(|| {
+            fatal(format!(
+                "the key column {name:?} is not among the columns that are written: {}",
+                columns.join(", ")
+            ))
+        })
+    };
+    key.iter().map(index).collect::<Result<_, _>>().map(Some)
 }
 
 fn push<'a>(batch: &mut Option<Batch>, values: impl Iterator<Item = &'a Value>) -> Result<(), ItemError> {

@@ -1,8 +1,9 @@
 //! Writing by the author's own statement, with values of the item.
 
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
-use tidemill_domain::item::ItemError;
-use tidemill_store::item::{Database, SqlQuery};
+use std::sync::Arc;
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_store::item::{Database, Mode, SqlQuery};
 
 /// Runs a statement for each item, in the chunk's transaction: exactly once, unless it names another database.
 ///
@@ -21,6 +22,9 @@ pub struct StatementWriter<F> {
     database: Option<Database>,
 }
 
+/// Makes a statement of a row.
+pub type OfRow = Box<dyn FnMut(&Row) -> Result<SqlQuery, ItemError> + Send>;
+
 impl<F> StatementWriter<F> {
     /// Runs the statement that `statement` makes of an item.
     pub fn new<T>(statement: F) -> Self
@@ -35,6 +39,37 @@ impl<F> StatementWriter<F> {
         /// before the chunk does.
         #[must_use]
         pub fn on(self, database: Database) { self.database = Some(database) }
+    }
+}
+
+impl StatementWriter<OfRow> {
+    /// Writes rows into a table of another database, a statement for each: at least once. Columns are matched by name. With
+    /// [`Mode::Upsert`] or [`Mode::Delete`], a chunk that is written again changes nothing. [`Mode::Copy`] inserts.
+    ///
+    /// ```
+    /// use tidemill_engine::item::StatementWriter;
+    /// use tidemill_engine::item::sql::{Database, Mode};
+    ///
+    /// let shop = Database::connect("mysql://writer@shop.example/orders")?;
+    /// let mode = Mode::Upsert { key: vec!["id".to_owned()] };
+    /// let writer = StatementWriter::table(shop, "orders", ["id", "state"], &mode)?;
+    /// # let _typed: Box<dyn std::any::Any> = Box::new(writer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn table<C: Into<String>>(
+        database: Database,
+        table: &str,
+        columns: impl IntoIterator<Item = C>,
+        mode: &Mode,
+    ) -> Result<Self, ItemError> {
+        let columns: Arc<[String]> = columns.into_iter().map(Into::into).collect();
+        let text = database.row_statement(table, &columns, mode)?;
+        let statement = move |row: &Row| {
+            columns.iter().try_fold(SqlQuery::new(&*text), |query, column| {
+                Ok(query.bind(row.value(column).map_err(ItemError::fatal)?.clone()))
+            })
+        };
+        Ok(Self { statement: Box::new(statement), database: Some(database) })
     }
 }
 

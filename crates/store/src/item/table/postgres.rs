@@ -1,7 +1,7 @@
 //! Buffers rows for a PostgreSQL table.
 //!
 //! The rows are encoded into one buffer in the form of a binary `copy`: the number of fields, then each field as its
-//! length and its bytes. An `insert` takes the same fields column by column, as arrays.
+//! length and its bytes. Other statements take the same fields column by column, as arrays.
 
 use super::catalogue::Column;
 use super::{Mode, Target, on_conflict, refused};
@@ -44,7 +44,7 @@ struct Field {
 #[derive(Debug)]
 enum Statement {
     Copy(String),
-    Insert(Arc<str>),
+    OfArrays(Arc<str>),
 }
 
 /// Which row is the last one of its key: one statement may not change a row twice.
@@ -74,10 +74,17 @@ impl PgBatch {
                 .zip(&fields)
                 .map(|(number, field)| format!("${number}::{}[]", field.type_text))
                 .collect();
-            let conflict = key.as_deref().map(|key| on_conflict(&names, key)).unwrap_or_default();
             let (table, places) = (&table.quoted, places.join(", "));
-            let text = format!("insert into {table} ({list})\nselect *\nfrom unnest({places}){conflict}");
-            Statement::Insert(text.into())
+            let text = if *mode == Mode::Delete {
+                let same: Vec<String> =
+                    names.iter().map(|name| format!("old.{name} = gone.{name}")).collect();
+                let same = same.join(" and ");
+                format!("delete from {table} as old\nusing unnest({places}) as gone ({list})\nwhere {same}")
+            } else {
+                let conflict = key.as_deref().map(|key| on_conflict(&names, key)).unwrap_or_default();
+                format!("insert into {table} ({list})\nselect *\nfrom unnest({places}){conflict}")
+            };
+            Statement::OfArrays(text.into())
         };
         let latest = key.map(|key| Latest { key, rows: HashMap::new(), replaced: Vec::new() });
         Ok(Self { columns: fields, statement, buffer: HEADER.to_vec(), starts: Vec::new(), latest })
@@ -127,7 +134,7 @@ impl PgBatch {
         }
         let written = match &self.statement {
             Statement::Copy(text) => copy(connection, text, &mut self.buffer).await,
-            Statement::Insert(text) => {
+            Statement::OfArrays(text) => {
                 let arguments = self.arrays()?;
                 let query = sqlx::query_with(AssertSqlSafe(Arc::clone(text)), arguments);
                 query.execute(connection).await.map(drop)

@@ -1,7 +1,7 @@
-//! Buffers rows for an SQLite table: `insert` statements of many rows each.
+//! Buffers rows for an SQLite table: statements of many rows each.
 
 use super::catalogue::Column;
-use super::{Target, on_conflict};
+use super::{Mode, Target, on_conflict};
 use crate::item::failure::item_error;
 use crate::item::identifier::{Quote, quoted};
 use crate::item::sqlite::bind;
@@ -33,12 +33,19 @@ impl SqliteBatch {
     pub(super) fn new(
         table: &Target,
         columns: &[Column],
+        mode: &Mode,
         key: Option<Vec<usize>>,
     ) -> Result<Self, ItemError> {
         let names: Vec<String> =
             columns.iter().map(|column| quoted(&column.name, Quote::Double)).collect::<Result<_, _>>()?;
-        let head = format!("insert into {} ({})\nvalues ", table.quoted, names.join(", "));
-        let tail = key.as_deref().map(|key| on_conflict(&names, key)).unwrap_or_default();
+        let (table, list) = (&table.quoted, names.join(", "));
+        let (head, tail) = match mode {
+            Mode::Delete => (format!("delete from {table}\nwhere ({list}) in (values "), ")".to_owned()),
+            _ => {
+                let conflict = key.as_deref().map(|key| on_conflict(&names, key)).unwrap_or_default();
+                (format!("insert into {table} ({list})\nvalues "), conflict)
+            }
+        };
         let rows_max = (VALUES_MAX / names.len().max(1)).clamp(1, ROWS_MAX);
         let full = statement(&head, &tail, names.len(), rows_max).into();
         let is_integer = columns.iter().map(|column| is_integer(&column.type_name)).collect();

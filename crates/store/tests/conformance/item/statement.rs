@@ -1,10 +1,10 @@
 //! What statements of the author's promise: all or none, values in their places, and the transaction stays the step's.
 
-use crate::item::source::{Reader, Source};
+use crate::item::source::{Kind, Reader, Source};
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Value};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_store::Store;
-use tidemill_store::item::{CursorReader, Database, SqlQuery};
+use tidemill_store::item::{CursorReader, Database, Mode, SqlQuery};
 
 mod in_the_steps_transaction {
     use super::{count, refused};
@@ -118,6 +118,8 @@ crate::item::on_all!(
     statements_of_another_database_commit_together,
     of_statements_that_fail_on_another_database_none_has_happened,
     values_go_to_another_database_as_values,
+    rows_of_each_mode_are_written_into_another_database,
+    a_procedure_is_called_or_its_absence_is_told,
 );
 
 async fn statements_of_another_database_commit_together(source: Source) {
@@ -154,6 +156,77 @@ async fn values_go_to_another_database_as_values(source: Source) {
 
     assert_eq!(changed, 1);
     assert_eq!(first_column(&source.database, "select member from t").await, [Value::Text(evil.to_owned())]);
+}
+
+async fn rows_of_each_mode_are_written_into_another_database(source: Source) {
+    source.fill(4).await;
+    let columns = ["id", "family", "member"].map(str::to_owned);
+    let upsert = Mode::Upsert { key: vec!["id".to_owned()] };
+    let statement = |columns: &[String], mode: &Mode, values: &[Value]| {
+        let text = source.database.row_statement("t", columns, mode).unwrap();
+        values.iter().fold(SqlQuery::new(text), |query, value| query.bind(value.clone()))
+    };
+    let row = |id: i64, member: &str| [Value::Long(id), Value::Long(7), member.into()];
+    let statements = [
+        statement(&columns, &Mode::Insert, &row(5, "new")),
+        statement(&columns, &upsert, &row(1, "first")),
+        statement(&columns, &upsert, &row(1, "x'; drop table t; --")),
+        statement(&columns, &upsert, &row(6, "added")),
+        statement(&columns[..1], &Mode::Delete, &[2.into()]),
+        statement(&columns[..1], &Mode::Delete, &[99.into()]),
+        statement(&[columns[0].clone(), columns[2].clone()], &Mode::Delete, &[3.into(), "other".into()]),
+    ];
+
+    source.database.run_statements(&statements).await.unwrap();
+
+    let ids = first_column(&source.database, "select id from t order by id").await;
+    assert_eq!(ids, [1, 3, 4, 5, 6].map(Value::Long));
+    let written = first_column(&source.database, "select member from t where family = 7 order by id").await;
+    assert_eq!(written, ["x'; drop table t; --", "new", "added"].map(Value::from));
+    let again = statement(&columns, &Mode::Insert, &row(5, "again"));
+    let refusal = source.database.run_statements(&[again]).await.unwrap_err();
+    assert_eq!(refusal.kind_in(Phase::Write), ErrorKind::CONSTRAINT, "{refusal:?}");
+    if source.kind != Kind::Sqlite {
+        // One bad value is the fault of its row. SQLite takes any value in any column.
+        let unfit = statement(&columns, &Mode::Insert, &["x".into(), 1.into(), "y".into()]);
+        let refusal = source.database.run_statements(&[unfit]).await.unwrap_err();
+        assert!(refusal.kind_in(Phase::Write) != ErrorKind::FATAL, "{refusal:?}");
+    }
+}
+
+async fn a_procedure_is_called_or_its_absence_is_told(source: Source) {
+    source.fill(2).await;
+    let create = match source.kind {
+        Kind::Postgres => "language sql as 'update t set family = $2 where id = $1'",
+        _ => "update t set family = f where id = n",
+    };
+    if source.kind != Kind::Sqlite {
+        source.run(&format!("create procedure move(n bigint, f bigint) {create}")).await;
+    }
+    let places = if source.kind == Kind::Postgres { "$1, $2" } else { "?, ?" };
+    let call = SqlQuery::new(format!("call move({places})")).bind(2).bind("9");
+
+    let called = source.database.run_statements(&[call]).await;
+
+    if source.kind == Kind::Sqlite {
+        refused(&called.unwrap_err(), "SQLite has no stored procedures");
+    } else {
+        called.unwrap();
+        assert_eq!(first_column(&source.database, "select id from t where family = 9").await, [2.into()]);
+    }
+}
+
+/// Only MySQL may be set up to cut off values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_is_strict_while_a_job_writes() {
+    let Some(source) = Source::mysql().await else { return };
+    source.run("create table m (mode text)").await;
+
+    let keep = SqlQuery::new("insert into m (mode) select @@session.sql_mode");
+    source.database.run_statements(&[keep]).await.unwrap();
+
+    let mode = first_column(&source.database, "select mode from m").await;
+    assert!(matches!(&mode[..], [Value::Text(mode)] if mode.contains("STRICT_ALL_TABLES")), "{mode:?}");
 }
 
 #[track_caller]

@@ -13,6 +13,7 @@ crate::on_both!(
     an_upsert_changes_what_is_there_and_adds_what_is_not,
     of_several_rows_with_one_key_the_last_one_counts,
     an_upsert_of_keys_alone_adds_what_is_missing,
+    a_deletion_takes_the_rows_of_its_keys_and_minds_no_others,
     a_refused_row_is_a_matter_of_constraints,
     a_missing_table_or_column_is_named_with_those_that_are_there,
     hostile_names_stay_names,
@@ -186,6 +187,26 @@ async fn an_upsert_of_keys_alone_adds_what_is_missing(bench: Bench) {
 
     let found = rows(&bench.store, "select name, item from tag order by item").await;
     assert_eq!(found, [vec![Value::Text("a".into()), 1.into()], vec!["a".into(), 2.into()]]);
+}
+
+async fn a_deletion_takes_the_rows_of_its_keys_and_minds_no_others(bench: Bench) {
+    payment(&bench.store).await;
+    let all: Vec<Vec<Value>> =
+        (1..=1_203).map(|id| row(id, if id % 2 == 0 { "a" } else { "b" }, id)).collect();
+    write(&bench.store, &mut opened(&bench.store, Mode::Insert).await, &all).await.unwrap();
+    let mut by_id = TableWriter::new("payment").columns(["id"]).mode(Mode::Delete);
+    by_id.open(&bench.store).await.unwrap();
+    let mut by_both = TableWriter::new("payment").columns(["name", "id"]).mode(Mode::Delete);
+    by_both.open(&bench.store).await.unwrap();
+
+    let ids: Vec<Vec<Value>> = (4..=2_000_i64).chain([4]).map(|id| vec![id.into()]).collect();
+    write(&bench.store, &mut by_id, &ids).await.unwrap();
+    // The first has another name, and null equals nothing.
+    let pairs = [vec!["a".into(), 1.into()], vec!["a".into(), "2".into()], vec![Value::Null, 3.into()]];
+    write(&bench.store, &mut by_both, &pairs).await.unwrap();
+
+    let left = rows(&bench.store, "select id, name, amount from payment order by id").await;
+    assert_eq!(left, [row(1, "b", 1), row(3, "b", 3)]);
 }
 
 async fn a_refused_row_is_a_matter_of_constraints(bench: Bench) {
