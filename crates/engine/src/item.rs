@@ -16,7 +16,8 @@ mod sorted;
 
 pub use compose::{
     AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
-    CompositeProcessor, CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
+    CompositeProcessor, CompositeWriter, MappedReader, MappedWriter, ProcessorExt, ReaderExt,
+    ValidatingProcessor,
 };
 pub use compression::Compression;
 pub use encoding::Encoding;

@@ -1,7 +1,7 @@
 //! Sends items to a service, each or a chunk at a time, with a key by which the service recognises a repetition.
 //!
-//! Requests do not commit with the chunk: after a crash they are sent again. The key is made of the instance, the step and
-//! the position of the item, so a repetition has the same key, and the service does nothing twice.
+//! Requests do not commit with the chunk: after a crash they are sent again. The key is made of the instance, the step, the
+//! writer and the position of the item, so a repetition has the same key, and the service does nothing twice.
 
 use crate::call::{Caller, Request};
 use crate::{HttpEndpoint, HttpError};
@@ -66,7 +66,7 @@ struct Open {
 }
 
 impl<T: Serialize> HttpWriter<T> {
-    /// Sends items of a serde type. `name` stands in messages.
+    /// Sends items of a serde type. `name` must be unique in the step.
     pub fn new(name: &str, scope: &StepScope, endpoint: HttpEndpoint) -> Self {
         Self::of(name, scope, endpoint, |item| serde_json::to_value(item))
     }
@@ -115,7 +115,8 @@ impl<T> HttpWriter<T> {
         let Some(open) = &mut self.open else {
             return Err(ItemError::new(ErrorKind::FATAL, "the writer was used before it was opened"));
         };
-        let key = key(&[&open.instance, self.scope.step(), &format!("{first}/{last}")]);
+        // The name tells the writers of a step apart.
+        let key = key(&[&open.instance, self.scope.step(), &self.name, &format!("{first}/{last}")]);
         let request = Request {
             method: open.method.clone(),
             url: open.caller.url.clone(),
@@ -162,7 +163,8 @@ impl<T: Sync + 'static> ItemWriter<T> for HttpWriter<T> {
         let documents = documents.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
         let numbers: Vec<u64> = chunk.numbers().collect();
         if numbers.len() != items.len() {
-            let text = "an HttpWriter gets all items of a step, so it cannot be a part of a ClassifierWriter; divide the step";
+            let text = "the writer around this HttpWriter gives it other items than the step; use a CompositeWriter, \
+                        ClassifierWriter or MappedWriter";
             return Err(ItemError::new(ErrorKind::FATAL, text));
         }
         let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return Ok(()) };

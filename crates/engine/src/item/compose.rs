@@ -11,7 +11,7 @@ pub use boxed::{BoxProcessor, BoxReader, BoxWriter};
 pub use processor::{
     AsyncProcessor, ClassifierProcessor, CompositeProcessor, ProcessorExt, ValidatingProcessor,
 };
-pub use writer::{ClassifierWriter, CompositeWriter};
+pub use writer::{ClassifierWriter, CompositeWriter, MappedWriter};
 
 use crate::job::{ItemPlace, ItemReader, ItemStream};
 use tidemill_domain::item::ItemError;

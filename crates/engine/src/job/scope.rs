@@ -146,7 +146,7 @@ pub struct ChunkScope {
     idle_limit: Option<Duration>,
     pub(super) tx: Option<Tx>,
     /// How many items precede the first of these indices, and the items that are being written.
-    pub(super) written: (u64, Vec<usize>),
+    pub(crate) written: (u64, Vec<usize>),
 }
 
 /// Pause before a transaction is begun again, if the database is away or busy.

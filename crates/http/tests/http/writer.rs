@@ -5,7 +5,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tidemill_engine::item::ItemsReader;
+use tidemill_engine::item::{ClassifierWriter, CompositeWriter, ItemsReader, MappedWriter};
 use tidemill_engine::job::{Delivery, Job, Step};
 use tidemill_engine::testing::JobBench;
 use tidemill_http::{Batch, HttpEndpoint, HttpWriter};
@@ -161,6 +161,26 @@ async fn an_item_that_is_not_accepted_is_skipped_and_no_key_is_used_for_another(
     assert_eq!(ran.step("send").unwrap().counters.write_skip, 2);
     // Those that were refused had keys too, and nobody else got them.
     assert_eq!(items(&service), all());
+}
+
+#[tokio::test]
+async fn writers_of_one_step_never_share_a_key() {
+    let service = HttpService::start(|_, _| Reply::new(201, "")).unwrap();
+    let bench = JobBench::new().await.unwrap();
+    let endpoint = endpoint(&service, "/in");
+    let step =
+        Step::chunk("send", 6).reader(ItemsReader::new("numbers", 1..=ITEMS)).writer_with(move |scope| {
+            let writer = |name: &str| HttpWriter::new(name, scope, endpoint.clone());
+            let hundreds = MappedWriter::new(writer("hundreds"), |number: &u64| Ok(number + 100));
+            let choice =
+                ClassifierWriter::new(|number: &u64| number % 2).on(0, writer("even")).on(1, writer("odd"));
+            Ok(CompositeWriter::new().and(choice).and(hundreds))
+        });
+
+    let ran = run(&bench, &Job::new("send").step(step.build())).await;
+
+    assert!(ran.is_completed());
+    assert_eq!(items(&service), all().into_iter().chain(101..=100 + ITEMS).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Composed writers. Here rather than under `tests`, because only the crate itself can make a chunk.
 
-use crate::item::{BoxWriter, ClassifierWriter, CompositeWriter};
+use crate::item::{BoxWriter, ClassifierWriter, CompositeWriter, MappedWriter};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::sync::{Arc, Mutex};
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -61,8 +61,10 @@ impl ItemStream for Noting {
 }
 
 impl ItemWriter<i64> for Noting {
-    async fn write(&mut self, items: &[i64], _: &mut ChunkScope) -> Result<(), ItemError> {
-        self.note(&format!("write {items:?}"))
+    async fn write(&mut self, items: &[i64], chunk: &mut ChunkScope) -> Result<(), ItemError> {
+        let numbers: Vec<u64> = chunk.numbers().collect();
+        let numbers = if numbers.is_empty() { String::new() } else { format!(" as {numbers:?}") };
+        self.note(&format!("write {items:?}{numbers}"))
     }
 
     async fn roll_back(&mut self) -> Result<(), ItemError> {
@@ -159,4 +161,44 @@ async fn a_closure_picks_the_writer_of_an_item_and_each_gets_its_items_at_once()
     lenient.write(&[4, 5], &mut chunk().await).await.unwrap();
 
     assert_eq!(journal.take(), ["one write [4]", "other write [5]"]);
+}
+
+#[tokio::test]
+async fn each_writer_sees_the_numbers_of_its_own_items() {
+    let journal = Journal::default();
+    let tens = MappedWriter::new(journal.writer("tens"), |number: &i64| Ok(number * 10));
+    let odd = ClassifierWriter::new(|number: &i64| number % 2).on(0, journal.writer("even")).on(1, tens);
+    let mut writer = CompositeWriter::new().and(odd).and(journal.writer("all"));
+    let mut chunk = chunk().await;
+    chunk.written = (100, vec![0, 2, 3]);
+
+    writer.write(&[7, 8, 9], &mut chunk).await.unwrap();
+
+    let expected = [
+        "tens write [70, 90] as [100, 103]",
+        "even write [8] as [102]",
+        "all write [7, 8, 9] as [100, 102, 103]",
+    ];
+    assert_eq!(journal.take(), expected);
+    assert_eq!(chunk.written, (100, vec![0, 2, 3]));
+}
+
+#[tokio::test]
+async fn where_a_closure_fails_nothing_is_written() {
+    let journal = Journal::default();
+    let fails = |number: &i64| match number {
+        5 => Err(ItemError::new(ErrorKind::PROCESS, "five")),
+        number => Ok(*number),
+    };
+    let mut choice = ClassifierWriter::fallible(fails).otherwise(journal.writer("a"));
+    let mut mapped = MappedWriter::new(journal.writer("b"), fails);
+
+    for error in [
+        choice.write(&[4, 5], &mut chunk().await).await.unwrap_err(),
+        mapped.write(&[4, 5], &mut chunk().await).await.unwrap_err(),
+    ] {
+        assert_eq!(error.message(), "five");
+    }
+
+    assert_eq!(journal.take(), Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! One writer composed of several: each gets every item, or a closure picks one for each item.
+//! One writer composed of several: each gets every item, or a closure picks one for each item. And a writer of what a
+//! closure makes of each item.
 
 use crate::item::BoxWriter;
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
@@ -32,7 +33,16 @@ pub type CompositeWriter<O> = Writers<O, ToAll>;
 /// ```
 pub type ClassifierWriter<O, K> = Writers<O, ByKey<O, K>>;
 
-/// Several writers that act as one; see [`CompositeWriter`] and [`ClassifierWriter`].
+/// Gives a writer what a closure makes of each item.
+///
+/// ```
+/// use tidemill_engine::item::{JsonLinesWriter, MappedWriter};
+///
+/// let cents = MappedWriter::new(JsonLinesWriter::new("cents", "out/cents.jsonl"), |euros: &i64| Ok(euros * 100));
+/// ```
+pub type MappedWriter<O, F> = Writers<O, Mapped<F>>;
+
+/// Several writers that act as one; see [`CompositeWriter`], [`ClassifierWriter`] and [`MappedWriter`].
 #[must_use]
 pub struct Writers<O, D> {
     parts: Vec<BoxWriter<O>>,
@@ -45,8 +55,8 @@ pub trait Deal<O>: Send + 'static {
     fn deal(&mut self, items: &[O], writers: usize) -> Result<Shares<O>, ItemError>;
 }
 
-/// The items of each writer; none means all items.
-type Shares<O> = Vec<(usize, Option<Vec<O>>)>;
+/// The items of each writer, with their indices in the chunk; none means all items.
+type Shares<O> = Vec<(usize, Option<(Vec<O>, Vec<usize>)>)>;
 
 /// Every item goes to all writers.
 pub struct ToAll;
@@ -69,9 +79,33 @@ impl<O: Send + Sync + 'static> CompositeWriter<O> {
     }
 }
 
+/// The only writer gets what a closure makes of each item.
+pub struct Mapped<F>(F);
+
+impl<O, F> Deal<O> for Mapped<F>
+where
+    F: FnMut(&O) -> Result<O, ItemError> + Send + 'static,
+{
+    fn deal(&mut self, items: &[O], _: usize) -> Result<Shares<O>, ItemError> {
+        let mapped = items.iter().map(&mut self.0).collect::<Result<_, _>>()?;
+        Ok(vec![(0, Some((mapped, (0..items.len()).collect())))])
+    }
+}
+
+impl<O, F> MappedWriter<O, F>
+where
+    O: Send + Sync + 'static,
+    F: FnMut(&O) -> Result<O, ItemError> + Send + 'static,
+{
+    /// Converts each item for `writer`.
+    pub fn new(writer: impl ItemWriter<O>, map: F) -> Self {
+        Self { parts: vec![BoxWriter::new(writer)], deal: Mapped(map) }
+    }
+}
+
 /// Every item goes to the writer of its key.
 pub struct ByKey<O, K> {
-    classify: Box<dyn FnMut(&O) -> K + Send>,
+    classify: Box<dyn FnMut(&O) -> Result<K, ItemError> + Send>,
     keys: Vec<(K, usize)>,
     otherwise: Option<usize>,
 }
@@ -82,16 +116,19 @@ where
     K: PartialEq + Debug + Send + 'static,
 {
     fn deal(&mut self, items: &[O], _: usize) -> Result<Shares<O>, ItemError> {
-        let mut groups: Vec<(usize, Vec<O>)> = Vec::new();
-        for item in items {
-            let key = (self.classify)(item);
+        let mut groups: Vec<(usize, (Vec<O>, Vec<usize>))> = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let key = (self.classify)(item)?;
             let found = self.keys.iter().find(|(known, _)| *known == key).map(|(_, number)| *number);
             let number = found.or(self.otherwise).ok_or_else(|| {
                 ItemError::new(ErrorKind::WRITE, format!("no writer was named for items of class {key:?}"))
             })?;
             match groups.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, group)) => group.push(item.clone()),
-                None => groups.push((number, vec![item.clone()])),
+                Some((_, (group, indices))) => {
+                    group.push(item.clone());
+                    indices.push(index);
+                }
+                None => groups.push((number, (vec![item.clone()], vec![index]))),
             }
         }
         Ok(groups.into_iter().map(|(number, group)| (number, Some(group))).collect())
@@ -104,7 +141,12 @@ where
     K: PartialEq + Debug + Send + 'static,
 {
     /// Starts without writers; `classify` returns the key of an item.
-    pub fn new(classify: impl FnMut(&O) -> K + Send + 'static) -> Self {
+    pub fn new(mut classify: impl FnMut(&O) -> K + Send + 'static) -> Self {
+        Self::fallible(move |item| Ok(classify(item)))
+    }
+
+    /// The same with a closure that can fail.
+    pub fn fallible(classify: impl FnMut(&O) -> Result<K, ItemError> + Send + 'static) -> Self {
         let deal = ByKey { classify: Box::new(classify), keys: Vec::new(), otherwise: None };
         Self { parts: Vec::new(), deal }
     }
@@ -152,7 +194,18 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
     async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
         for (number, share) in self.deal.deal(items, self.parts.len())? {
             let Some(part) = self.parts.get_mut(number) else { continue };
-            let written = part.write(share.as_deref().unwrap_or(items), chunk).await;
+            let written = match &share {
+                None => part.write(items, chunk).await,
+                Some((share, indices)) => {
+                    // Numbers of items are those of the share.
+                    let of_share = indices.iter().filter_map(|index| chunk.written.1.get(*index).copied());
+                    let of_share = of_share.collect();
+                    let of_chunk = std::mem::replace(&mut chunk.written.1, of_share);
+                    let written = part.write(share, chunk).await;
+                    chunk.written.1 = of_chunk;
+                    written
+                }
+            };
             if written.is_err() {
                 self.roll_back().await?;
                 return written;
