@@ -1,4 +1,4 @@
-//! Kafka: the outbox's publisher, a topic reader for jobs, and the reader of `outbox verify`.
+//! Kafka: the outbox's publisher, a topic reader and writer for jobs, and the reader of `outbox verify`.
 
 pub mod client;
 pub mod consumer;
@@ -11,6 +11,7 @@ pub mod route;
 pub mod security;
 pub mod transactional;
 pub mod verify;
+pub mod writer;
 
 mod delivery;
 mod group;
@@ -32,3 +33,4 @@ pub use route::{Route, Topics};
 pub use security::{Mechanism, Sasl, Security, Tls};
 pub use transactional::TransactionalPublisher;
 pub use verify::TopicsBack;
+pub use writer::{KafkaMessage, KafkaWriter};

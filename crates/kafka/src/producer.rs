@@ -10,8 +10,10 @@ use crate::delivery::{Report, Wave};
 use crate::failure::ReadFailure;
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
+use crate::writer::KafkaMessage;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::message::{Header, OwnedHeaders, ToBytes};
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
@@ -103,8 +105,30 @@ impl Producer {
         self.give(message).await
     }
 
+    /// Sends what a job writes, without headers of our own.
+    pub(crate) async fn send_message(
+        &self,
+        topic: &str,
+        message: &KafkaMessage,
+        (wave, n): (&Arc<Wave>, usize),
+    ) -> Result<(), RDKafkaErrorCode> {
+        let headers = message
+            .headers
+            .iter()
+            .fold(OwnedHeaders::new_with_capacity(message.headers.len()), |headers, (key, value)| {
+                headers.insert(Header { key, value: Some(value) })
+            });
+        let record: BaseRecord<'_, [u8], [u8], Receipt> =
+            BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n))).headers(headers);
+        let (key, payload) = (message.key.as_deref(), message.payload.as_deref());
+        self.give(BaseRecord { key, payload, ..record }).await
+    }
+
     /// Waits while the queue is full.
-    async fn give(&self, mut message: BaseRecord<'_, str, [u8], Receipt>) -> Result<(), RDKafkaErrorCode> {
+    async fn give<K: ToBytes + ?Sized>(
+        &self,
+        mut message: BaseRecord<'_, K, [u8], Receipt>,
+    ) -> Result<(), RDKafkaErrorCode> {
         loop {
             message = {
                 // `close` takes the write lock, so nothing is queued after the purge.

@@ -15,3 +15,4 @@ mod site;
 mod transactional;
 mod verify;
 mod watched;
+mod writer;
