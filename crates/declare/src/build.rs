@@ -28,6 +28,7 @@ mod path;
 mod process;
 mod sort;
 mod statement;
+mod write;
 
 pub use path::Reach;
 

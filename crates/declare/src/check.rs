@@ -193,11 +193,12 @@ impl<'a> Checker<'a> {
                     Some(PartitionBy::Range { connection, .. }) => connection.as_ref(),
                     _ => None,
                 };
-                let writing = match &chunk.write.value {
+                let writing = chunk.write.value.all().into_iter().map(|write| match write {
                     WriteFile::Statement(file) => file.connection.as_ref(),
+                    WriteFile::Sql(file) => file.connection.as_ref(),
                     _ => None,
-                };
-                reading.chain([dividing, writing]).collect()
+                });
+                reading.chain([dividing]).chain(writing).collect()
             }
             _ => Vec::new(),
         };

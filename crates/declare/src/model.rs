@@ -17,11 +17,13 @@ mod file;
 mod http;
 mod process;
 mod test;
+mod write;
 
 pub use file::{CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, XmlFormat};
 pub use http::{EndpointFile, HttpReadFile, HttpWriteFile};
 pub use process::{ColumnRule, LookupFile, OnMissing, ProcessFile, SortBy};
 pub use test::{DatabaseContent, Expectation, FileContent, TestCase, TestFile, TestRows};
+pub use write::{BranchFile, KafkaWriteFile, StatementFile, TableFile, WriteFile, WriteMode};
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -124,12 +126,12 @@ pub struct ChunkFile {
 
 impl ChunkFile {
     /// The events that it writes, alone or with rows.
-    pub fn events(&self) -> Option<&OutboxFile> {
-        match &self.write.value {
-            WriteFile::Outbox(events) => Some(events),
-            WriteFile::Sql { events, .. } => events.as_deref(),
-            WriteFile::File(_) | WriteFile::Statement(_) | WriteFile::Http(_) => None,
-        }
+    pub(crate) fn events(&self) -> impl Iterator<Item = &OutboxFile> {
+        self.write.value.all().into_iter().filter_map(|write| match write {
+            WriteFile::Outbox(events) => Some(&**events),
+            WriteFile::Sql(table) => table.events.as_deref(),
+            _ => None,
+        })
     }
 
     /// The services that it reads and writes.
@@ -138,10 +140,10 @@ impl ChunkFile {
             ReadFile::Http(file) => Some(&file.endpoint),
             _ => None,
         });
-        let written = match &self.write.value {
+        let written = self.write.value.all().into_iter().filter_map(|write| match write {
             WriteFile::Http(file) => Some(&file.endpoint),
             _ => None,
-        };
+        });
         read.chain(written)
     }
 
@@ -258,43 +260,6 @@ pub struct KafkaFile {
     pub timeout: Option<Duration>,
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub enum WriteFile {
-    /// A table of the job's own database.
-    Sql {
-        table: At<String>,
-        mode: WriteMode,
-        /// Empty means those of `map`.
-        columns: Vec<At<String>>,
-        /// Events in the same transaction.
-        events: Option<Box<OutboxFile>>,
-    },
-    /// A statement for each item.
-    Statement(StatementFile),
-    Outbox(Box<OutboxFile>),
-    File(DataFile),
-    Http(Box<HttpWriteFile>),
-}
-
-impl WriteFile {
-    pub(crate) fn path(&self) -> Option<&At<String>> {
-        match self {
-            Self::File(file) => Some(&file.path),
-            Self::Sql { .. } | Self::Statement(_) | Self::Outbox(_) | Self::Http(_) => None,
-        }
-    }
-}
-
-#[derive(Clone, PartialEq, Debug)]
-pub struct StatementFile {
-    /// `${name}` and `:column` are bound, never spliced.
-    pub statement: At<String>,
-    /// None means the job's own database.
-    pub connection: Option<At<String>>,
-    /// Whether a statement that changes no row is an error.
-    pub must_change: bool,
-}
-
 /// Events to write, one for each written item. Topic and types are templates; the rest are CEL expressions, which see the
 /// item as `row`.
 #[derive(Clone, PartialEq, Debug)]
@@ -306,14 +271,6 @@ pub struct OutboxFile {
     /// By default the whole item.
     pub payload: Option<At<String>>,
     pub headers: Vec<(At<String>, At<String>)>,
-}
-
-#[derive(Clone, PartialEq, Debug)]
-pub enum WriteMode {
-    /// Binary COPY on PostgreSQL, inserts elsewhere.
-    Copy,
-    Insert,
-    Upsert(Vec<At<String>>),
 }
 
 #[derive(Clone, PartialEq, Debug)]

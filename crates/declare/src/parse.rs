@@ -12,6 +12,7 @@ mod process;
 mod step;
 mod target;
 mod test;
+mod write;
 
 use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;

@@ -1,22 +1,21 @@
-//! Readers and writers, and the events that a step writes.
+//! Readers, and the events that a step writes.
 
 use super::names::{hinted, rendered};
 use super::{Builder, Built};
 use crate::expression::{Expression, Scope};
-use crate::model::{ChunkFile, Names, OutboxFile, ReadFile, WriteFile, WriteMode};
+use crate::model::{ChunkFile, Names, OutboxFile, ReadFile};
 use crate::template::Template;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Row, Value};
 use tidemill_domain::outbox::event::{check_name, check_topic};
 use tidemill_domain::outbox::{Headers, NewEvent, Payload};
-use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader, Mode, SqlWriter};
-use tidemill_engine::item::{BoxReader, BoxWriter, CompositeWriter, OutboxWriter};
+use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader};
+use tidemill_engine::item::{BoxReader, OutboxWriter};
 use tidemill_engine::job::StepScope;
 use tidemill_kafka::{From, KafkaReader, PATIENCE};
 
-/// Positions are saved under these names. They must never change, or steps could not be restarted by a later version.
+/// The position is saved under this name. It must never change, or steps could not be restarted by a later version.
 pub(super) const READ: &str = "read";
-pub(super) const WRITE: &str = "write";
 
 /// Default number of rows per page of a query, or per fetch of a cursor.
 const PAGE: usize = 1000;
@@ -48,10 +47,7 @@ impl Builder<'_> {
             ReadFile::Kafka(file) => {
                 let topic = self.template(&file.topic)?;
                 let from = file.from.as_ref().map(|from| self.template(from)).transpose()?;
-                let options = self.building.kafka;
-                let options = options
-                    .map_err(|error| self.refusal(file.topic.place, error.to_string(), error.fix()))?
-                    .clone();
+                let options = self.kafka_options(file.topic.place)?;
                 let file = file.clone();
                 Box::new(move |scope, names| {
                     let mut reader = KafkaReader::rows(READ, &options, rendered(&topic, names)?, file.format)
@@ -68,46 +64,7 @@ impl Builder<'_> {
         })
     }
 
-    pub(super) fn writer(&self, chunk: &ChunkFile) -> Built<Make<BoxWriter<Row>>> {
-        Ok(match &chunk.write.value {
-            WriteFile::Outbox(events) => {
-                let events = self.events(events)?;
-                Box::new(move |_, names| Ok(BoxWriter::new(events.writer(names)?)))
-            }
-            WriteFile::Statement(file) => self.statement(file)?,
-            WriteFile::Sql { table, mode, columns, events } => {
-                let events = events.as_ref().map(|events| self.events(events)).transpose()?;
-                let named: Vec<String> = columns.iter().map(|column| column.value.clone()).collect();
-                let columns = if named.is_empty() { chunk.columns() } else { named };
-                if columns.is_empty() {
-                    let fix = "add `columns: [...]` to the output, or `map` to the step";
-                    return Err(self.refusal(chunk.write.place, "the columns to write are not known", fix));
-                }
-                let mode = match mode {
-                    WriteMode::Copy => Mode::Copy,
-                    WriteMode::Insert => Mode::Insert,
-                    WriteMode::Upsert(key) => {
-                        Mode::Upsert { key: key.iter().map(|column| column.value.clone()).collect() }
-                    }
-                };
-                let table = table.value.clone();
-                Box::new(move |scope, names| {
-                    let rows = SqlWriter::rows(scope.store(), &table, &columns).mode(mode.clone());
-                    Ok(match &events {
-                        // Rows first: the number of an event is drawn when the row of its aggregate is locked.
-                        Some(events) => {
-                            BoxWriter::new(CompositeWriter::new().and(rows).and(events.writer(names)?))
-                        }
-                        None => BoxWriter::new(rows),
-                    })
-                })
-            }
-            WriteFile::Http(file) => self.http_writer(file, chunk)?,
-            WriteFile::File(file) => self.file_writer(file, chunk)?,
-        })
-    }
-
-    fn events(&self, file: &OutboxFile) -> Built<Events> {
+    pub(super) fn events(&self, file: &OutboxFile) -> Built<Events> {
         let headers =
             file.headers.iter().map(|(name, text)| Ok((name.value.clone(), self.expression(text)?)));
         Ok(Events {
@@ -123,7 +80,7 @@ impl Builder<'_> {
 
 /// The events of a step, compiled once and used for each run.
 #[derive(Clone, Debug)]
-struct Events {
+pub(super) struct Events {
     topic: Template,
     aggregate_type: Template,
     event_type: Template,
@@ -134,7 +91,7 @@ struct Events {
 
 impl Events {
     /// Checks what all events of a run share: with an invalid topic no item could be written, so skipping is no help.
-    fn writer(
+    pub(super) fn writer(
         &self,
         names: &Names,
     ) -> Result<OutboxWriter<impl FnMut(&Row) -> Result<NewEvent, ItemError> + Send + 'static>, ItemError>
@@ -170,7 +127,8 @@ impl Events {
     }
 }
 
-fn text(value: Value) -> Option<String> {
+/// None for null.
+pub(super) fn text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::Text(text) => Some(text),

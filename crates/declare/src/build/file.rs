@@ -1,9 +1,9 @@
 //! Readers and writers of files, by format.
 
-use super::endpoint::{Make, READ, WRITE};
+use super::endpoint::{Make, READ};
 use super::path::FilePath;
 use super::{Builder, Built};
-use crate::model::{ChunkFile, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, Names, WriteFile};
+use crate::model::{ChunkFile, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, Names};
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::reader::FileReader;
 use tidemill_engine::item::reader::file::Format;
@@ -47,14 +47,19 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn file_writer(&self, file: &DataFile, chunk: &ChunkFile) -> Built<Make<BoxWriter<Row>>> {
+    pub(super) fn file_writer(
+        &self,
+        name: String,
+        file: &DataFile,
+        chunk: &ChunkFile,
+    ) -> Built<Make<BoxWriter<Row>>> {
+        let columns = order(file, chunk);
         let (path, file) = (self.path(&file.path, Some(chunk))?, file.clone());
-        let columns = order(chunk);
         Ok(Box::new(move |scope, names| {
             let target = path.rendered(scope, names)?;
             Ok(match &file.format {
                 FileFormat::Csv(csv) => {
-                    let writer = CsvWriter::rows(WRITE, target).delimiter(csv.delimiter);
+                    let writer = CsvWriter::rows(&name, target).delimiter(csv.delimiter);
                     let writer = writer.quote(csv.quote.unwrap_or(b'"'));
                     let writer = match &columns {
                         _ if !csv.has_headers => writer.no_headers(),
@@ -64,7 +69,7 @@ impl Builder<'_> {
                     finished(writer, &file, &path)
                 }
                 FileFormat::FixedWidth(fixed) => {
-                    let mut writer = FixedWidthWriter::rows(WRITE, target);
+                    let mut writer = FixedWidthWriter::rows(&name, target);
                     for FixedColumn { name, range, align, pad } in &fixed.columns {
                         writer = writer.column(&name.value, range.clone(), *align, *pad);
                     }
@@ -72,7 +77,7 @@ impl Builder<'_> {
                     finished(writer, &file, &path)
                 }
                 FileFormat::Xml(xml) => {
-                    let writer = XmlWriter::rows(WRITE, target).record(&xml.record.value);
+                    let writer = XmlWriter::rows(&name, target).record(&xml.record.value);
                     let writer = writer.attributes(&xml.attributes);
                     let writer = match &xml.root {
                         Some(root) => writer.root(&root.value),
@@ -81,8 +86,8 @@ impl Builder<'_> {
                     finished(writer, &file, &path)
                 }
                 FileFormat::Excel(_) => return Err(ItemError::fatal("spreadsheets are only read")),
-                FileFormat::JsonLines => finished(JsonLinesWriter::rows(WRITE, target), &file, &path),
-                FileFormat::Json => finished(JsonWriter::rows(WRITE, target), &file, &path),
+                FileFormat::JsonLines => finished(JsonLinesWriter::rows(&name, target), &file, &path),
+                FileFormat::Json => finished(JsonWriter::rows(&name, target), &file, &path),
             })
         }))
     }
@@ -166,8 +171,7 @@ fn finished<L: Layout<Item = Row>>(
 }
 
 /// Required columns in order, if the output goes by order and not by name.
-pub(super) fn order(chunk: &ChunkFile) -> Option<Vec<String>> {
-    let WriteFile::File(file) = &chunk.write.value else { return None };
+pub(super) fn order(file: &DataFile, chunk: &ChunkFile) -> Option<Vec<String>> {
     let named = file.format.columns();
     let columns = match file.format.is_ordered() {
         true if named.is_empty() => chunk.columns(),

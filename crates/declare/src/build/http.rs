@@ -1,6 +1,6 @@
 //! Readers and writers over HTTP.
 
-use super::endpoint::{Make, READ, WRITE};
+use super::endpoint::{Make, READ};
 use super::names::rendered;
 use super::{Builder, Built};
 use crate::model::{ChunkFile, EndpointFile, HttpReadFile, HttpWriteFile, Names};
@@ -24,10 +24,15 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn http_writer(&self, file: &HttpWriteFile, chunk: &ChunkFile) -> Built<Make<BoxWriter<Row>>> {
+    pub(super) fn http_writer(
+        &self,
+        name: String,
+        file: &HttpWriteFile,
+        chunk: &ChunkFile,
+    ) -> Built<Make<BoxWriter<Row>>> {
         let (endpoint, file) = (self.endpoint(&file.endpoint, chunk)?, file.clone());
         Ok(Box::new(move |scope, names| {
-            let mut writer = HttpWriter::rows(WRITE, scope, endpoint(scope, names)?);
+            let mut writer = HttpWriter::rows(&name, scope, endpoint(scope, names)?);
             if let Some(name) = &file.key_header {
                 writer = writer.key_header(name);
             }

@@ -3,12 +3,13 @@
 use super::{Builder, Built};
 use crate::diagnostic::BadText;
 use crate::expression::Expression;
-use crate::model::{At, Names};
+use crate::model::{At, Names, Place};
 use crate::template::Template;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Value};
 use tidemill_domain::job::{JobParameters, ParameterValue};
 use tidemill_engine::job::StepScope;
+use tidemill_kafka::KafkaOptions;
 use tidemill_store::item::Database;
 
 /// The declared parameters. Those that are not given exist with the value null.
@@ -88,6 +89,11 @@ impl Builder<'_> {
             let place = self.file.source.inside(text.place, &text.value, bad.offset);
             self.refusal(place, bad.message, fix)
         })
+    }
+
+    pub(super) fn kafka_options(&self, place: Place) -> Built<KafkaOptions> {
+        let options = self.building.kafka;
+        options.cloned().map_err(|error| self.refusal(place, error.to_string(), error.fix()))
     }
 
     /// A configured connection; none is the job's own database.

@@ -4,7 +4,7 @@ use super::file::order;
 use super::lookup::{LookupPlan, LookupRun};
 use super::{Builder, Built};
 use crate::expression::{Expression, Scope};
-use crate::model::{ChunkFile, ColumnRule, Names};
+use crate::model::{ChunkFile, ColumnRule, Names, WriteFile};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tidemill_domain::item::{ColumnRules, ErrorKind, ItemError, Row, Value, is_missing};
@@ -49,7 +49,10 @@ impl Builder<'_> {
             lookups: file.lookups.iter().map(|lookup| self.lookup(chunk, lookup)).collect::<Built<_>>()?,
             filter,
             map: (!file.map.is_empty()).then_some((columns, expressions)),
-            project: order(chunk).map(Into::into),
+            project: match &chunk.write.value {
+                WriteFile::File(file) => order(file, chunk).map(Into::into),
+                _ => None,
+            },
         })
     }
 

@@ -11,7 +11,11 @@ use tidemill_engine::item::{BoxWriter, StatementWriter};
 
 impl Builder<'_> {
     pub(super) fn statement(&self, file: &StatementFile) -> Built<Make<BoxWriter<Row>>> {
-        let template = self.parsed(&file.statement, Template::parse_row_sql, "correct the text")?;
+        let parse = |text: &str| match file.is_call {
+            true => Template::parse_row_sql(&format!("call {text}")),
+            false => Template::parse_row_sql(text),
+        };
+        let template = self.parsed(&file.statement, parse, "correct the text")?;
         let connection = self.connection(file.connection.as_ref())?;
         let must_change = file.must_change;
         Ok(Box::new(move |scope, names| {

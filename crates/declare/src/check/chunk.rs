@@ -3,7 +3,9 @@
 use super::Checker;
 use super::reference::partition_names;
 use crate::diagnostic::did_you_mean;
-use crate::model::{At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, WriteFile, WriteMode};
+use crate::model::{
+    At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, TableFile, WriteFile, WriteMode,
+};
 use crate::template::Template;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -20,12 +22,12 @@ impl Checker<'_> {
             self.kafka(file, chunk);
         }
         chunk.endpoints().for_each(|endpoint| self.endpoint(endpoint));
-        self.columns(chunk);
+        for write in chunk.write.value.all() {
+            self.columns(chunk, write);
+        }
         self.files(chunk);
         self.shares(chunk);
-        if let Some(events) = chunk.events() {
-            self.events(events);
-        }
+        chunk.events().for_each(|events| self.events(events));
     }
 
     /// The columns of lookups must exist, and must not hide those of the row.
@@ -56,22 +58,11 @@ impl Checker<'_> {
         }
     }
 
-    fn columns(&mut self, chunk: &ChunkFile) {
+    fn columns(&mut self, chunk: &ChunkFile, write: &WriteFile) {
         let made = chunk.columns();
         let made: Vec<&str> = made.iter().map(String::as_str).collect();
-        match &chunk.write.value {
-            WriteFile::Sql { table, mode, columns, .. } => {
-                self.fixed(table, "a table");
-                self.unknown_columns(table, columns, &made);
-                let named: Vec<&str> = columns.iter().map(|column| column.value.as_str()).collect();
-                let written = if named.is_empty() { &made } else { &named };
-                if written.is_empty() {
-                    let fix = "add columns: [id, name] to sql, or process: { map: … }";
-                    self.wrong(table, UNKNOWN_COLUMNS, fix);
-                } else if let WriteMode::Upsert(keys) = mode {
-                    self.upsert_keys(keys, written);
-                }
-            }
+        match write {
+            WriteFile::Sql(file) => self.table_columns(file, &made),
             WriteFile::File(file) => {
                 let columns = file.format.columns().into_iter();
                 let named = columns.map(|value| At { value, place: file.path.place });
@@ -89,7 +80,26 @@ impl Checker<'_> {
                 let used = used.into_iter().map(|value| At { value, place: file.statement.place });
                 self.unknown_columns(&file.statement, &used.collect::<Vec<_>>(), &made);
             }
-            WriteFile::Outbox(_) | WriteFile::Http(_) => {}
+            WriteFile::Kafka(file) => self.topic(&file.topic),
+            WriteFile::Outbox(_) | WriteFile::Http(_) | WriteFile::All(_) | WriteFile::Choose(_) => {}
+        }
+    }
+
+    fn table_columns(&mut self, file: &TableFile, made: &[&str]) {
+        let TableFile { table, mode, columns, .. } = file;
+        self.fixed(table, "a table");
+        if let WriteMode::Delete(keys) = mode {
+            self.unknown_columns(table, keys, made);
+            return;
+        }
+        self.unknown_columns(table, columns, made);
+        let named: Vec<&str> = columns.iter().map(|column| column.value.as_str()).collect();
+        let written = if named.is_empty() { made } else { &named };
+        if written.is_empty() {
+            let fix = "add columns: [id, name] to sql, or process: { map: … }";
+            self.wrong(table, UNKNOWN_COLUMNS, fix);
+        } else if let WriteMode::Upsert(keys) = mode {
+            self.upsert_keys(keys, written);
         }
     }
 
@@ -132,16 +142,22 @@ impl Checker<'_> {
     }
 
     fn files(&mut self, chunk: &ChunkFile) {
-        let (read, written) = (chunk.read.value.path(), chunk.write.value.path());
+        let written: Vec<&At<String>> = chunk.write.value.paths().collect();
         let reject = chunk.reject().filter(|reject| reject.value != "table");
-        for (one, other, what) in [
-            (read, written, "the step writes the file that it reads"),
-            (read, reject, "the step puts what it skips into the file that it reads"),
-            (written, reject, "the step puts what it skips into the file that it writes"),
-        ] {
-            if let (Some(one), Some(other)) = (one, other)
-                && is_same(&one.value, &other.value)
-            {
+        let mut pairs = Vec::new();
+        if let Some(read) = chunk.read.value.path() {
+            pairs.extend(written.iter().map(|path| (read, *path, "the step writes the file that it reads")));
+            let what = "the step puts what it skips into the file that it reads";
+            pairs.extend(reject.map(|reject| (read, reject, what)));
+        }
+        for (index, one) in written.iter().enumerate() {
+            let others = &written[index + 1..];
+            pairs.extend(others.iter().map(|other| (*one, *other, "two writers have the same file")));
+            let what = "the step puts what it skips into the file that it writes";
+            pairs.extend(reject.map(|reject| (*one, reject, what)));
+        }
+        for (one, other, what) in pairs {
+            if is_same(&one.value, &other.value) {
                 self.wrong(other, what, "give one of them another path");
             }
         }
@@ -176,7 +192,7 @@ impl Checker<'_> {
             };
             self.wrong(source, what, fix).why = Some(format!("its text does not have {}", marked(own)));
         }
-        if let Some(path) = chunk.write.value.path() {
+        for path in chunk.write.value.paths() {
             let used = names(path);
             if own.iter().all(|name| !used.iter().any(|used| used == name)) {
                 let what = "all partitions would write the same file";
@@ -187,11 +203,7 @@ impl Checker<'_> {
     }
 
     fn kafka(&mut self, file: &KafkaFile, chunk: &ChunkFile) {
-        if !file.topic.value.contains("${")
-            && let Err(bad) = check_topic(&file.topic.value)
-        {
-            self.wrong(&file.topic, bad.to_string(), "write it as topic: orders");
-        }
+        self.topic(&file.topic);
         self.beginning(file);
         if !chunk.process.sort.is_empty() || !chunk.process.dedupe.is_empty() {
             let what = "a topic is read as it grows, and cannot be sorted";
@@ -201,6 +213,14 @@ impl Checker<'_> {
             let what = "a topic is read by one step, one partition after the other, and not divided";
             let fix = "take partitions out; threads: 4 processes several chunks at once";
             self.wrong_at(partitions.place, 1, what, fix);
+        }
+    }
+
+    fn topic(&mut self, topic: &At<String>) {
+        if !topic.value.contains("${")
+            && let Err(bad) = check_topic(&topic.value)
+        {
+            self.wrong(topic, bad.to_string(), "write it as topic: orders");
         }
     }
 

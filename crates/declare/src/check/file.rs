@@ -20,7 +20,8 @@ impl Checker<'_> {
             }
             self.data_file(file);
         }
-        if let WriteFile::File(file) = &chunk.write.value {
+        for write in chunk.write.value.all() {
+            let WriteFile::File(file) = write else { continue };
             self.data_file(file);
             match &file.format {
                 FileFormat::FixedWidth(fixed) => self.overlapping(fixed),

@@ -53,9 +53,9 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         texts.push((pattern, Kind::Path, &[][..]));
     }
     let own = partition_names(chunk);
-    let files = [chunk.write.value.path(), chunk.reject()];
     let read = chunk.reads().filter_map(ReadFile::path);
-    texts.extend(read.chain(files.into_iter().flatten()).map(|path| (path, Kind::Path, own)));
+    let files = read.chain(chunk.write.value.paths()).chain(chunk.reject());
+    texts.extend(files.map(|path| (path, Kind::Path, own)));
     for read in chunk.reads() {
         match read {
             ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
@@ -70,10 +70,14 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         texts.push((&endpoint.url, Kind::Path, own));
         texts.extend(endpoint.headers.iter().map(|(_, text)| (text, Kind::Plain, own)));
     }
-    if let WriteFile::Statement(file) = &chunk.write.value {
-        texts.push((&file.statement, Kind::Sql, own));
+    for write in chunk.write.value.all() {
+        match write {
+            WriteFile::Statement(file) => texts.push((&file.statement, Kind::Sql, own)),
+            WriteFile::Kafka(file) => texts.push((&file.topic, Kind::Plain, own)),
+            _ => {}
+        }
     }
-    if let Some(events) = chunk.events() {
+    for events in chunk.events() {
         texts.extend(
             [&events.topic, &events.aggregate_type, &events.event_type].map(|text| (text, Kind::Plain, own)),
         );
@@ -158,14 +162,30 @@ impl<'a> Checker<'a> {
                     self.expression(expression, &["row", "parameters"], &chunk.joined_columns());
                 }
                 self.known_columns(process.named_columns(), &read);
-                // Events are made of what is written: the columns of `map`, if there is one.
-                let Some(events) = chunk.events() else { return };
-                let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);
-                for expression in of_items.chain(events.headers.iter().map(|(_, text)| text)) {
-                    self.expression(expression, &["row", "parameters"], &chunk.columns());
-                }
+                self.written(chunk);
             }
             _ => {}
+        }
+    }
+
+    /// Expressions about what is written: they see the columns of `map`, if there is one.
+    fn written(&mut self, chunk: &ChunkFile) {
+        let mut of_items: Vec<&At<String>> = Vec::new();
+        for events in chunk.events() {
+            of_items.extend(std::iter::once(&events.aggregate_id).chain(&events.payload));
+            of_items.extend(events.headers.iter().map(|(_, text)| text));
+        }
+        for write in chunk.write.value.all() {
+            match write {
+                WriteFile::Kafka(file) => of_items.extend(file.expressions()),
+                WriteFile::Choose(branches) => {
+                    of_items.extend(branches.iter().filter_map(|branch| branch.when.as_ref()));
+                }
+                _ => {}
+            }
+        }
+        for expression in of_items {
+            self.expression(expression, &["row", "parameters"], &chunk.columns());
         }
     }
 

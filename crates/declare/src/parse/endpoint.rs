@@ -3,28 +3,24 @@
 use super::file::Way;
 use super::{Reader, Table, Truth, all, tables};
 use crate::document::{Content, Node};
-use crate::model::{At, KafkaFile, OutboxFile, ReadFile, StatementFile, WriteFile, WriteMode};
+use crate::model::{At, KafkaFile, OutboxFile, ReadFile, TableFile, WriteFile};
 use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
     READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "sql" "kafka" "http"]
         "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, sql, kafka or http";
-    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox" "http"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml, outbox or http";
+    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox" "http" "kafka" "choose"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml, outbox, http, kafka or choose";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
-    TABLE = "sql to write" ["table" "mode" "key" "columns"]
-        "sql: { table: t, mode: copy }";
-    STATEMENT = "sql with a statement" ["statement" "connection" "assert_updates"]
-        "sql: { statement: \"update t set name = :name where id = :id\" }";
     KAFKA = "kafka" ["topic" "from" "every_run" "isolation" "format" "key" "timeout"]
         "kafka: { topic: orders }";
     OUTBOX = "outbox" ["topic" "aggregate_type" "aggregate_id" "event_type" "payload" "headers"]
         "outbox: { topic: orders, aggregate_type: order, aggregate_id: \"row.id\", event_type: order.loaded }";
 }
 
-const FORMATS: [(&str, Format); 3] =
+pub(super) const FORMATS: [(&str, Format); 3] =
     [("json", Format::Json), ("text", Format::Text), ("bytes", Format::Bytes)];
 
 impl Reader<'_> {
@@ -40,20 +36,22 @@ impl Reader<'_> {
     }
 
     pub(super) fn write(&mut self, node: &Node) -> Option<At<WriteFile>> {
+        if let Content::List(parts) = &node.content {
+            return self.all_of(node, parts);
+        }
         if let Some((rows, events)) = rows_and_events(node) {
             let (rows, events) = (self.rows(rows), self.outbox(events));
-            let mut write = rows?;
-            if let WriteFile::Sql { events: beside, .. } = &mut write {
-                *beside = Some(Box::new(events?));
-            }
+            let table = self.beside_events(rows?)?;
+            let write = WriteFile::Sql(TableFile { events: Some(Box::new(events?)), ..table });
             return Some(At { value: write, place: node.place });
         }
         let (kind, value) = self.one_of(node, WRITE)?;
         let write = match kind {
             "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
             "http" => WriteFile::Http(Box::new(self.http_write(value)?)),
-            "sql" if is_statement(value) => self.statement(value)?,
-            "sql" => self.rows(value)?,
+            "sql" => self.sql_write(value)?,
+            "kafka" => WriteFile::Kafka(Box::new(self.kafka_write(value)?)),
+            "choose" => WriteFile::Choose(self.choose(value)?),
             format => WriteFile::File(self.file(format, value, Way::Write)?),
         };
         Some(At { value: write, place: node.place })
@@ -77,9 +75,15 @@ impl Reader<'_> {
             [.., (key, _)] => {
                 let names = found.iter().map(|(key, _)| key.name.as_str()).collect::<Vec<_>>().join(" and ");
                 let what = format!("{} is one thing, and here are {names}", table.what);
-                let why =
-                    table.keys.contains(&"outbox").then(|| "only sql and outbox go together".to_owned());
-                self.wrong_key(key, what, why, "take one of them out, or make two steps");
+                let is_write = table.keys.contains(&"outbox");
+                let why = is_write.then(|| "only sql and outbox go together".to_owned());
+                let fix = match is_write {
+                    true => {
+                        "write a list, and each item goes to all of them: write: [{ sql: … }, { csv: … }]"
+                    }
+                    false => "take one of them out, or make two steps",
+                };
+                self.wrong_key(key, what, why, fix);
                 None
             }
         }
@@ -94,52 +98,6 @@ impl Reader<'_> {
         let key = key?.into_iter().map(|column| column.value).collect();
         let is_counted = self.truth_of(&fields, "count", Truth::No);
         Some(ReadFile::Sql { query: query?, key, connection, page, is_counted })
-    }
-
-    fn rows(&mut self, node: &Node) -> Option<WriteFile> {
-        let fields = self.entries(node, "sql", TABLE)?;
-        for (key, _) in fields.entries {
-            if key.name == "connection" {
-                let what = "rows are written to the database of the job itself, so write has no connection";
-                let why = "rows and position commit together; in another database they could not".to_owned();
-                let fix = "take connection out, or write at least once by `statement: \"insert into …\"`, which may have one";
-                self.wrong_key(key, what, Some(why), fix);
-            } else if !TABLE.keys.contains(&key.name.as_str()) {
-                self.unknown(key, TABLE.what, TABLE.keys);
-            }
-        }
-        let table = self.required_text(&fields, "table");
-        let modes = [
-            ("copy", WriteMode::Copy),
-            ("insert", WriteMode::Insert),
-            ("upsert", WriteMode::Upsert(Vec::new())),
-        ];
-        let mode = fields.get("mode").map_or(Some(WriteMode::Insert), |node| self.word(node, "mode", &modes));
-        let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
-        let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
-        let (mut mode, key) = (mode?, key?);
-        match (&mut mode, fields.key("key"), fields.get("mode")) {
-            (WriteMode::Upsert(columns), Some(_), _) => *columns = key,
-            (WriteMode::Upsert(_), None, Some(node)) => {
-                let what = "mode: upsert needs the key by which a row is found again";
-                self.wrong(node, what, "add key: with the columns of a unique index, such as key: id");
-                return None;
-            }
-            (_, Some(at), _) => {
-                let what = "only mode: upsert has a key";
-                self.wrong_key(at, what, None, "write mode: upsert, or take key out");
-            }
-            _ => {}
-        }
-        Some(WriteFile::Sql { table: table?, mode, columns: columns?, events: None })
-    }
-
-    fn statement(&mut self, node: &Node) -> Option<WriteFile> {
-        let fields = self.table(node, "sql", STATEMENT)?;
-        let statement = self.required_text(&fields, "statement");
-        let connection = self.text_of(&fields, "connection");
-        let must_change = self.truth_of(&fields, "assert_updates", Truth::Yes);
-        Some(WriteFile::Statement(StatementFile { statement: statement?, connection, must_change }))
     }
 
     fn kafka(&mut self, node: &Node) -> Option<KafkaFile> {
@@ -199,9 +157,4 @@ fn rows_and_events(node: &Node) -> Option<(&Node, &Node)> {
     let Content::Map(entries) = &node.content else { return None };
     let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value);
     if entries.len() == 2 { of("sql").zip(of("outbox")) } else { None }
-}
-
-/// Whether `sql` has a statement and not a table.
-fn is_statement(node: &Node) -> bool {
-    matches!(&node.content, Content::Map(entries) if entries.iter().any(|(key, _)| key.name == "statement"))
 }

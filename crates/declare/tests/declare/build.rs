@@ -13,6 +13,7 @@ mod row;
 mod sort;
 mod transfer;
 mod validate;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -12,6 +12,7 @@ mod formats;
 mod ghost;
 mod scan;
 mod stop;
+mod writers;
 
 use crate::examples::Program;
 use crate::{Ran, Stage};

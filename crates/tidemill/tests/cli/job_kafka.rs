@@ -1,7 +1,8 @@
-//! A job file that reads a topic, run by processes that are killed; and what was published to Kafka, verified.
+//! Job files that read and write topics, run by processes that are killed; and what was published to Kafka, verified.
 
 use crate::Stage;
-use crate::outbox_kafka::python;
+use crate::outbox_kafka::{consume, make_topic, python};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -14,7 +15,10 @@ use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
 
-tidemill_store::on_both![killed_in_the_middle_a_job_has_every_record_of_its_topic_once];
+tidemill_store::on_both![
+    killed_in_the_middle_a_job_has_every_record_of_its_topic_once,
+    killed_in_the_middle_a_job_has_sent_every_row_and_at_most_one_chunk_twice,
+];
 
 /// Makes a topic of three partitions, if it is to be, and sends numbers to them in turn.
 const SEND: &str = "
@@ -130,6 +134,51 @@ async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once(database:
     assert!(after_kill.0 > after_crash.0 && after_kill.0 < RECORDS, "{after_kill:?}");
     assert_eq!(after_day, (RECORDS, RECORDS), "on {}", database.url());
     assert_eq!(rows(&store).await, (RECORDS + 100, RECORDS + 100));
+}
+
+async fn killed_in_the_middle_a_job_has_sent_every_row_and_at_most_one_chunk_twice(database: Scratch) {
+    let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
+    for (number, point) in
+        ["chunk_after_write:3", "chunk_before_commit:3", "chunk_after_commit:3"].iter().enumerate()
+    {
+        let kind = if database.url().starts_with("postgres") { "pg" } else { "lite" };
+        let topic = format!("sent-{kind}-{number}-{}", std::process::id());
+        make_topic(&servers, &topic, 3).expect("is not skipped");
+        let stage = Stage::on(database.url())
+            .with("KAFKA_BOOTSTRAP_SERVERS", &servers)
+            .with("TIDEMILL_PROCESS_LEASE", "10m")
+            .with("TIDEMILL_DATABASE_INIT", "always");
+        let lines: String = (0..50).map(|n| format!("{n}\n")).collect();
+        fs::write(stage.path("in.csv"), format!("n\n{lines}")).unwrap();
+        let job = format!(
+            "job: load{number}\nparameters: {{ day: {{ type: long, required: true }} }}\nsteps:\n  - name: send\n    \
+             chunk: 10\n    read: {{ csv: {{ path: in.csv }} }}\n    \
+             write: {{ kafka: {{ topic: {topic}, key: row.n, headers: {{ day: parameters.day }} }} }}\n"
+        );
+        fs::write(stage.path("load.yaml"), job).unwrap();
+
+        let mut dying = start(&stage, Some(point));
+        let died = dying.wait_deadline(PATIENCE).expect("it dies");
+        stage.lapse(dying.pid());
+        finish(&stage, "day=1");
+
+        assert_eq!(died.signal(), Some(6), "{}", fs::read_to_string(stage.path("run.log")).unwrap());
+        let read = consume(&servers, &topic, &[]).expect("is not skipped");
+        let mut received: Vec<(i64, serde_json::Value)> = Vec::new();
+        for line in read.lines() {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            let key = message["key"].as_str().unwrap().parse().unwrap();
+            received.push((key, message["headers"].clone()));
+        }
+        let distinct: BTreeSet<i64> = received.iter().map(|(key, _)| *key).collect();
+        assert_eq!(distinct, (0..50).collect(), "{point}");
+        assert!(
+            received.iter().all(|(_, headers)| *headers == serde_json::json!([["day", "1"]])),
+            "{received:?}"
+        );
+        let is_repeated = !point.starts_with("chunk_after_commit");
+        assert_eq!(received.len(), if is_repeated { 60 } else { 50 }, "{point}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use tidemill_api::job::on_crash_text;
 use tidemill_declare::model::{
-    At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile, WriteMode,
+    At, ChunkFile, JobFile, OutboxFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile,
+    WriteMode,
 };
 use tidemill_declare::{Diagnostics, Folder, Known, load_beside, load_folder};
 use tidemill_domain::job::flow::Target;
@@ -203,27 +204,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         ReadFile::Kafka(file) => format!("kafka {}", file.topic.value),
         ReadFile::Http(file) => format!("http {}", file.endpoint.url.value),
     };
-    let to = match &chunk.write.value {
-        WriteFile::File(file) => format!("{} {}", file.format.word(), file.path.value),
-        WriteFile::Statement(file) => match &file.connection {
-            Some(name) => format!("a statement on {}, at least once", name.value),
-            None => "a statement".to_owned(),
-        },
-        WriteFile::Sql { table, mode, .. } => {
-            let mode = match mode {
-                WriteMode::Copy => "copy",
-                WriteMode::Insert => "insert",
-                WriteMode::Upsert(_) => "upsert",
-            };
-            format!("table {} ({mode})", table.value)
-        }
-        WriteFile::Outbox(events) => format!("topic {} of the outbox", events.topic.value),
-        WriteFile::Http(file) => format!("http {} {}", file.method, file.endpoint.url.value),
-    };
-    let mut text = format!("chunks of {} from {from} to {to}", chunk.size);
-    if let (WriteFile::Sql { .. }, Some(events)) = (&chunk.write.value, chunk.events()) {
-        text.push_str(&format!(" and topic {} of the outbox", events.topic.value));
-    }
+    let mut text = format!("chunks of {} from {from} to {}", chunk.size, write_words(&chunk.write.value));
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { pattern }) => {
             text.push_str(&format!(", a partition per file of {}", pattern.value));
@@ -247,6 +228,39 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         text.push_str(&format!(", {}", plural(retry.limit, "attempt", "attempts")));
     }
     text
+}
+
+fn write_words(write: &WriteFile) -> String {
+    let on = |connection: &Option<At<String>>| match connection {
+        Some(name) => format!(" on {}, at least once", name.value),
+        None => String::new(),
+    };
+    match write {
+        WriteFile::File(file) => format!("{} {}", file.format.word(), file.path.value),
+        WriteFile::Statement(file) if file.is_call => format!("a procedure{}", on(&file.connection)),
+        WriteFile::Statement(file) => format!("a statement{}", on(&file.connection)),
+        WriteFile::Sql(file) => {
+            let mode = match file.mode {
+                WriteMode::Copy => "copy",
+                WriteMode::Insert => "insert",
+                WriteMode::Upsert(_) => "upsert",
+                WriteMode::Delete(_) => "delete",
+            };
+            let topic = |events: &OutboxFile| format!(" and topic {} of the outbox", events.topic.value);
+            let events = file.events.as_deref().map_or_else(String::new, topic);
+            format!("table {} ({mode}){}{events}", file.table.value, on(&file.connection))
+        }
+        WriteFile::Outbox(events) => format!("topic {} of the outbox", events.topic.value),
+        WriteFile::Http(file) => format!("http {} {}", file.method, file.endpoint.url.value),
+        WriteFile::Kafka(file) => format!("kafka {}, at least once", file.topic.value),
+        WriteFile::All(parts) => {
+            parts.iter().map(|part| write_words(&part.value)).collect::<Vec<_>>().join(" and ")
+        }
+        WriteFile::Choose(branches) => {
+            let branches: Vec<String> = branches.iter().map(|branch| write_words(&branch.to.value)).collect();
+            format!("one of ({})", branches.join("; "))
+        }
+    }
 }
 
 /// A target as job files write it.
