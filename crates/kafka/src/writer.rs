@@ -158,10 +158,8 @@ where
         let wave = Arc::new(Wave::new(messages.len()));
         let sending = async {
             for (n, message) in messages.iter().enumerate() {
-                if let Err(code) = producer.send_message(&self.topic, message, (&wave, n)).await {
-                    // What follows must not overtake it.
-                    return Err(code);
-                }
+                // What follows must not overtake one that failed.
+                producer.send_message(&self.topic, message, (&wave, n)).await?;
             }
             if !messages.is_empty() {
                 wave.done().await;

@@ -103,9 +103,11 @@ where
     }
 }
 
+type Classify<O, K> = Box<dyn FnMut(&O) -> Result<K, ItemError> + Send>;
+
 /// Every item goes to the writer of its key.
 pub struct ByKey<O, K> {
-    classify: Box<dyn FnMut(&O) -> Result<K, ItemError> + Send>,
+    classify: Classify<O, K>,
     keys: Vec<(K, usize)>,
     otherwise: Option<usize>,
 }
@@ -116,7 +118,7 @@ where
     K: PartialEq + Debug + Send + 'static,
 {
     fn deal(&mut self, items: &[O], _: usize) -> Result<Shares<O>, ItemError> {
-        let mut groups: Vec<(usize, (Vec<O>, Vec<usize>))> = Vec::new();
+        let mut groups: Shares<O> = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let key = (self.classify)(item)?;
             let found = self.keys.iter().find(|(known, _)| *known == key).map(|(_, number)| *number);
@@ -124,14 +126,14 @@ where
                 ItemError::new(ErrorKind::WRITE, format!("no writer was named for items of class {key:?}"))
             })?;
             match groups.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, (group, indices))) => {
+                Some((_, Some((group, indices)))) => {
                     group.push(item.clone());
                     indices.push(index);
                 }
-                None => groups.push((number, (vec![item.clone()], vec![index]))),
+                _ => groups.push((number, Some((vec![item.clone()], vec![index])))),
             }
         }
-        Ok(groups.into_iter().map(|(number, group)| (number, Some(group))).collect())
+        Ok(groups)
     }
 }
 
