@@ -26,6 +26,22 @@ const DEATHS: &[Deaths] = &[
     &["chunk_after_commit:4", "chunk_after_commit:4"],
 ];
 
+/// A scan is one commit: the second and the fourth of five. The third to the twelfth write are those of the first scan.
+const DEATHS_IN_ONE_TRANSACTION: &[Deaths] = &[
+    &["chunk_after_write:7"],
+    &["chunk_before_write:11"],
+    &["chunk_before_save:2"],
+    &["chunk_after_save:2"],
+    &["chunk_before_commit:2"],
+    &["chunk_after_commit:2"],
+    &["chunk_before_commit:4"],
+    // The last chunk, before the files get their names.
+    &["chunk_after_commit:5"],
+    // In both scans, and twice in the first.
+    &["chunk_after_commit:2", "chunk_before_commit:2"],
+    &["chunk_before_commit:2", "chunk_after_write:6"],
+];
+
 /// What is wrong with the files of a run that has come to its end.
 fn faults(run: &Run) -> Vec<String> {
     let (program, run) = (&run.program, run.name());
@@ -53,8 +69,8 @@ fn faults(run: &Run) -> Vec<String> {
     faults
 }
 
-async fn check(deaths: &[Deaths], threads: u32) {
-    let shares = survive("files", deaths, threads, ScanCommits::EachRow).await;
+async fn check(deaths: &[Deaths], threads: u32, commits: ScanCommits) {
+    let shares = survive("files", deaths, threads, commits).await;
 
     let mut found = Vec::new();
     for (ground, runs) in &shares {
@@ -68,10 +84,20 @@ async fn check(deaths: &[Deaths], threads: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_a_file_and_the_rejects_agree_after_any_death() {
-    check(DEATHS, 1).await;
+    check(DEATHS, 1, ScanCommits::EachRow).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_a_file_and_the_rejects_agree_with_four_threads_too() {
-    check(&DEATHS[2..8], 4).await;
+    check(&DEATHS[2..8], 4, ScanCommits::EachRow).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_a_file_and_the_rejects_agree_after_a_death_in_a_scan_of_one_transaction() {
+    check(DEATHS_IN_ONE_TRANSACTION, 1, ScanCommits::All).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_a_file_and_the_rejects_agree_after_such_a_death_with_four_threads_too() {
+    check(&DEATHS_IN_ONE_TRANSACTION[2..6], 4, ScanCommits::All).await;
 }

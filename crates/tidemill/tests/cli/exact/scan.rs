@@ -54,3 +54,8 @@ async fn a_job_with_four_threads_that_dies_again_in_the_same_scan_writes_nothing
 async fn a_job_that_dies_in_a_scan_of_one_transaction_writes_nothing_twice() {
     check(DEATHS_IN_ONE_TRANSACTION, 1, ScanCommits::All).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_with_four_threads_that_dies_in_a_scan_of_one_transaction_writes_nothing_twice() {
+    check(&[DEATHS_IN_ONE_TRANSACTION[1], DEATHS_IN_ONE_TRANSACTION[3]], 4, ScanCommits::All).await;
+}
