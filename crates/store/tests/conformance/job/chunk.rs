@@ -81,7 +81,7 @@ async fn a_long_context_fills_both_columns(bench: Bench) {
     let step = run_step(&bench, &launched, "copy").await;
     let short = "select cast(length(short_context) as text) || ' ' || coalesce(cast(length(serialized_context) as text), '-')
                  from batch_step_execution_context";
-    for (letters, wanted) in [(2469, "2500 -"), (2470, "2496 2501"), (10, "41 -")] {
+    for (letters, wanted) in [(595, "2500 -"), (596, "2496 2504"), (10, "160 -")] {
         let mut context = ExecutionContext::new();
         context.put("k", "가".repeat(letters));
         let text = context.to_text().unwrap();
