@@ -50,11 +50,13 @@ impl StatementWriter<OfRow> {
     /// use tidemill_engine::item::StatementWriter;
     /// use tidemill_engine::item::sql::{Database, Mode};
     ///
-    /// let shop = Database::connect("mysql://writer@shop.example/orders")?;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let shop = Database::connect("mysql://writer@shop.example/orders").unwrap();
     /// let mode = Mode::Upsert { key: vec!["id".to_owned()] };
     /// let writer = StatementWriter::table(shop, "orders", ["id", "state"], &mode)?;
     /// # let _typed: Box<dyn std::any::Any> = Box::new(writer);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), tidemill_domain::item::ItemError>(())
+    /// # }).unwrap();
     /// ```
     pub fn table<C: Into<String>>(
         database: Database,
