@@ -112,6 +112,7 @@ impl Outbox<'_> {
             return Ok(Err(refusal));
         }
         self.outbox_relay_insert(joining, now, now.plus(joining.lease)).await?;
+        self.outbox_relay_joined(joining.id).await?;
         self.wake(SLOTS);
         Ok(Ok(()))
     }
@@ -126,7 +127,7 @@ impl Outbox<'_> {
         live(self.outbox_relay_list().await?, now)
     }
 
-    /// Renews the lease and looks for work; `None` if the relay has ended or its row has changed.
+    /// Renews the lease and looks for work; `None` if the relay has ended, its row has changed, or the server has crashed.
     #[crate::boxed]
     pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>> {
         let now = self.fake_now();

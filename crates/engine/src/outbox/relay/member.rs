@@ -30,7 +30,7 @@ pub(super) enum EndReason {
     Stopped,
     /// It could not renew in time, by its own clock.
     Lapsed,
-    /// Others have retired it, or its row has changed.
+    /// Others have retired it, its row has changed, or the server has crashed.
     Fenced,
     /// The database is another one than before: positions have to be read again.
     Moved,
@@ -396,7 +396,7 @@ impl<'a> Member<'a> {
             }
             EndReason::Fenced => {
                 metrics::fencing_rejections("outbox_slot").increment(1);
-                tracing::error!(relay.id = %id, "relay {id} was given up by others; it stops and joins anew");
+                tracing::error!(relay.id = %id, "relay {id} was given up by others, or its database has crashed; it joins anew");
             }
             EndReason::Aside => tracing::error!(
                 relay.id = %id,

@@ -33,6 +33,11 @@ statements! {
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9)"
     }
 
+    /// A crash of the server takes this back: see the fence of `outbox_relay_acknowledge`.
+    fn outbox_relay_joined(id: RelayId) -> () {
+        "insert into tidemill_outbox_joined (relay) values ($1)"
+    }
+
     fn outbox_relay_list() -> Vec<RelayRow> {
         "select r.id, r.name, r.host, r.pid, r.sink, r.instance{::bigint} as instance, r.total{::bigint} as total,
                 r.joined_at, r.until, count(s.slot) as slots
@@ -85,6 +90,7 @@ statements! {
                           polls = $10, empty_polls = $11, queries = $12
                       where id = $1 and ended_at is null and acks = $7 and until > coalesce($2, clock_timestamp())
                           and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
+                          and exists (select from tidemill_outbox_joined where relay = $1)
                       returning acks
                   ),
                   owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
@@ -191,8 +197,10 @@ statements! {
         "select acks, cursors from tidemill_outbox_relay where id = $1 and ended_at is null"
     }
 
-    /// The fence: does nothing if the relay has ended or its row has changed. A relay may still settle after its lease
-    /// has passed if it was not retired, but that does not renew the lease. By the primary key, and in place.
+    /// The fence: does nothing if the relay has ended, its row has changed, or the server has crashed since the relay
+    /// joined. After a crash the server gives out numbers of transactions again that the relay's snapshots may have
+    /// passed. A relay may still settle after its lease has passed if it was not retired, but that does not renew the
+    /// lease. By the primary key, and in place.
     fn outbox_relay_acknowledge(
         fence: RelayFence<'_>, cursors: &str, published: i64, now: Option<Timestamp>,
     ) -> u64 {
@@ -205,7 +213,8 @@ statements! {
              polls = $8, empty_polls = $9, queries = $10,
              until = case when until > coalesce($5, {now}) then coalesce($5, {now}) + $6 else until end,
              renewed_at = case when until > coalesce($5, {now}) then coalesce($5, {now}) else renewed_at end
-         where id = $1 and ended_at is null and acks = $2 and ($7{::text} is null or $7 = {timeline})"
+         where id = $1 and ended_at is null and acks = $2 and ($7{::text} is null or $7 = {timeline})
+             and exists (select 1 from tidemill_outbox_joined where relay = $1)"
     }
 
     /// A relay that has not ended.

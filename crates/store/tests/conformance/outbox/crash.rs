@@ -1,6 +1,7 @@
-//! The server crashes. What it had not yet put to disk is gone, and so are numbers of transactions that were given out: but
-//! never one that a position has passed, because who writes a position down is a transaction with a higher number, in the
-//! same log. SQLite numbers no transactions.
+//! The server crashes. What was not on disk is gone, and numbers of transactions that were rolled back are given out again.
+//! A saved position has never passed such a number: the transaction that saved it has a higher one, in the same log. A relay
+//! that has read before the crash and saves its position after it would pass such numbers, so it is refused. SQLite numbers
+//! no transactions.
 
 use super::reader::{LEASE, Reader, write};
 use super::restore::open;
@@ -30,17 +31,59 @@ async fn numbers(store: &Store) -> (u64, u64) {
     (newest, super::snapshot(store).await.xmax())
 }
 
+/// A server where only a commit that waits writes the log to disk.
+fn server() -> PrivatePostgres {
+    let settings = [("wal_writer_delay", "10s"), ("wal_writer_flush_after", "1GB")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let server = PrivatePostgres::start(&PostgresOptions { settings, ..PostgresOptions::default() }).unwrap();
+    server.psql("postgres", "create database crash encoding 'UTF8' template template0").unwrap();
+    server
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_has_read_before_a_crash_cannot_acknowledge_after_it() {
+    if skip::skipped("postgres") {
+        return;
+    }
+    let mut server = server();
+    let bench = Bench::on(Scratch::file()).await;
+    let before = open(&server, "crash", &bench).await;
+    before.check_outbox().await.unwrap();
+    let mut relay = Reader::of_all(&before, 1, 100).await;
+    write(&before, &MANY).await;
+    burn(&mut Writer::new(&server.url("crash")).await).await;
+    let batch = relay.read().await.unwrap();
+    let passed = batch.page.window.from.xmax();
+
+    server.crash();
+    before.close().await;
+    server.restart().unwrap();
+    let store = open(&server, "crash", &bench).await;
+    let first = super::snapshot(&store).await.xmax();
+    assert!(first < passed, "{passed} was passed, and {first} is given out next");
+    let mut written = MANY.len();
+    while super::snapshot(&store).await.xmax() <= passed {
+        write(&store, &MANY).await;
+        written += MANY.len();
+    }
+    relay.store = store.clone();
+    assert!(relay.look().await.is_none(), "it sees that it has to join again");
+    assert!(!relay.settle(batch, MANY.len()).await, "numbers that it has passed belong to others now");
+    relay.end().await;
+
+    let mut next = Reader::of_all(&store, 2, 100).await;
+    next.drain().await;
+    assert_eq!(next.settled.len(), written, "everything is read");
+    next.end().await;
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_crash_no_number_is_given_out_again_that_a_position_has_passed() {
     if skip::skipped("postgres") {
         return;
     }
-    // Only a commit that waits puts the log to disk.
-    let settings = [("wal_writer_delay", "10s"), ("wal_writer_flush_after", "1GB")];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let mut server =
-        PrivatePostgres::start(&PostgresOptions { settings, ..PostgresOptions::default() }).unwrap();
-    server.psql("postgres", "create database crash encoding 'UTF8' template template0").unwrap();
+    let mut server = server();
     let bench = Bench::on(Scratch::file()).await;
     let mut store = open(&server, "crash", &bench).await;
     store.check_outbox().await.unwrap();
