@@ -3,7 +3,6 @@
 //! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database. Rules get all they need as
 //! arguments and return values, so properties can test them.
 
-mod base64;
 mod newtype;
 pub mod words;
 

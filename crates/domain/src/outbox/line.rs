@@ -5,6 +5,8 @@
 use super::{Aggregate, EventId, Payload, Record, Seq, Slot};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -40,7 +42,7 @@ pub fn write(record: &Record, published_at: Timestamp, into: &mut Vec<u8>) {
         Payload::Tombstone => into.extend_from_slice(b"null"),
         Payload::Bytes(bytes) => {
             into.extend_from_slice(b"null,\"payload_base64\":\"");
-            crate::base64::encode(bytes, into);
+            into.extend_from_slice(STANDARD.encode(bytes).as_bytes());
             into.push(b'"');
         }
     }
@@ -107,8 +109,6 @@ pub fn read_behind(line: &[u8]) -> Option<Published> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use serde_json::Value;
 

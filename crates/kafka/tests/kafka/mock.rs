@@ -2,7 +2,7 @@
 
 use super::broker::{publisher, record};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{Headers, Message, OwnedMessage};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
@@ -12,17 +12,17 @@ use std::time::Duration;
 use tidemill_domain::outbox::{Payload, Record};
 use tidemill_engine::outbox::{Outcome, Publisher};
 
-type Cluster = MockCluster<'static, DefaultProducerContext>;
+pub(crate) type Cluster = MockCluster<'static, DefaultProducerContext>;
 
-fn cluster(partitions: i32) -> (Cluster, String) {
+pub(crate) fn cluster(partitions: i32) -> (Cluster, String) {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic("orders", partitions, 1).unwrap();
     let servers = cluster.bootstrap_servers();
     (cluster, servers)
 }
 
-/// Ids and keys of what the only partition of `orders` has.
-fn arrived(servers: &str) -> Vec<(i64, String)> {
+/// What the only partition of `orders` has.
+pub(crate) fn messages(servers: &str) -> Vec<OwnedMessage> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers).set("group.id", "tests");
     let consumer: BaseConsumer = config.create().unwrap();
@@ -31,14 +31,17 @@ fn arrived(servers: &str) -> Vec<(i64, String)> {
     let mut list = TopicPartitionList::new();
     list.add_partition_offset("orders", 0, Offset::Beginning).unwrap();
     consumer.assign(&list).unwrap();
-    let mut found = Vec::new();
-    while i64::try_from(found.len()).unwrap() < high - low {
-        let message = consumer.poll(wait).expect("a message").unwrap();
+    (low..high).map(|_| consumer.poll(wait).expect("a message").unwrap().detach()).collect()
+}
+
+/// The ids and keys of these.
+fn arrived(servers: &str) -> Vec<(i64, String)> {
+    let read = |message: &OwnedMessage| {
         let id = message.headers().unwrap().iter().find(|header| header.key == "tidemill-event-id").unwrap();
         let id = std::str::from_utf8(id.value.unwrap()).unwrap().parse().unwrap();
-        found.push((id, String::from_utf8(message.key().unwrap().to_vec()).unwrap()));
-    }
-    found
+        (id, String::from_utf8(message.key().unwrap().to_vec()).unwrap())
+    };
+    messages(servers).iter().map(read).collect()
 }
 
 fn records(count: i64) -> Vec<Record> {

@@ -1,11 +1,8 @@
 //! A topic as the target of a step: no record is lost, and what is repeated is at most the chunk that failed.
 
 use super::broker::{consume, shared, topic};
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message;
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use super::mock::{cluster, messages};
+use rdkafka::message::{Message, OwnedMessage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,30 +13,10 @@ use tidemill_engine::job::{ChunkScope, ItemStream, ItemWriter, Job, Step};
 use tidemill_engine::testing::{JobBench, TestRun};
 use tidemill_kafka::{KafkaMessage, KafkaOptions, KafkaWriter};
 
-/// Of one broker, inside this process.
-fn mock() -> (MockCluster<'static, DefaultProducerContext>, String) {
-    let cluster = MockCluster::new(1).unwrap();
-    cluster.create_topic("orders", 1, 1).unwrap();
-    let servers = cluster.bootstrap_servers();
-    (cluster, servers)
-}
-
-/// The payloads of the only partition of `orders`.
+/// The payloads that have arrived.
 fn arrived(servers: &str) -> Vec<String> {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", servers).set("group.id", "tests");
-    let consumer: BaseConsumer = config.create().unwrap();
-    let wait = Duration::from_secs(60);
-    let (low, high) = consumer.fetch_watermarks("orders", 0, wait).unwrap();
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset("orders", 0, Offset::Beginning).unwrap();
-    consumer.assign(&list).unwrap();
-    let mut found = Vec::new();
-    while i64::try_from(found.len()).unwrap() < high - low {
-        let message = consumer.poll(wait).expect("a message").unwrap();
-        found.push(String::from_utf8(message.payload().unwrap().to_vec()).unwrap());
-    }
-    found
+    let payload = |message: &OwnedMessage| String::from_utf8(message.payload().unwrap().to_vec()).unwrap();
+    messages(servers).iter().map(payload).collect()
 }
 
 fn message(number: &i64) -> Result<KafkaMessage, ItemError> {
@@ -83,7 +60,7 @@ fn text(run: &TestRun) -> &str {
 
 #[tokio::test]
 async fn a_chunk_has_arrived_before_it_commits_and_a_restart_repeats_only_what_has_not_committed() {
-    let (_cluster, servers) = mock();
+    let (_cluster, servers) = cluster(1);
     let (is_failing, options) = (Arc::new(AtomicBool::new(true)), options(&servers));
     let fails = is_failing.clone();
     let step = Step::chunk("send", 2).reader(ItemsReader::new("numbers", [10, 11, 12, 13, 14])).writer_with(
@@ -108,7 +85,7 @@ async fn a_chunk_has_arrived_before_it_commits_and_a_restart_repeats_only_what_h
 
 #[tokio::test]
 async fn a_record_that_is_too_long_can_be_skipped() {
-    let (_cluster, servers) = mock();
+    let (_cluster, servers) = cluster(1);
     let mut options = options(&servers);
     options.client = "message.max.bytes=2000".parse().unwrap();
     let step = Step::chunk("send", 3)

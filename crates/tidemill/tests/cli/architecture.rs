@@ -54,8 +54,18 @@ const ONLY_IN: &[(&str, &str)] = &[
 ];
 
 /// All that the pure crate may use.
-const OF_DOMAIN: &[&str] =
-    &["jiff", "md-5", "regex", "serde", "serde_json", "strsim", "thiserror", "unicode-normalization", "uuid"];
+const OF_DOMAIN: &[&str] = &[
+    "base64",
+    "jiff",
+    "md-5",
+    "regex",
+    "serde",
+    "serde_json",
+    "strsim",
+    "thiserror",
+    "unicode-normalization",
+    "uuid",
+];
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 

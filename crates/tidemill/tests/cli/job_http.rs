@@ -1,6 +1,7 @@
 //! Job files that read and write over HTTP, run by processes that are killed in the middle.
 
 use crate::Stage;
+use crate::job_kafka::rows;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -103,18 +104,6 @@ async fn site(database: &Scratch, tables: &str, job: &str) -> (Stage, Store) {
     let stage = Stage::on(database.url()).with("TIDEMILL_PROCESS_LEASE", "10m").with("SHOP_TOKEN", "sesame");
     fs::write(stage.path("job.yaml"), job).unwrap();
     (stage, store)
-}
-
-/// How many rows there are, and how many of them differ.
-async fn rows(store: &Store) -> (i64, i64) {
-    let query = "select count(*), count(distinct n) from loaded";
-    let mut tx = store.read().await.unwrap();
-    let counted = match tx.postgres() {
-        Some(connection) => tidemill_store::sqlx::query_as(query).fetch_one(connection).await,
-        None => tidemill_store::sqlx::query_as(query).fetch_one(tx.sqlite().unwrap()).await,
-    };
-    tx.rollback().await.unwrap();
-    counted.unwrap()
 }
 
 fn page(request: &Received) -> Reply {

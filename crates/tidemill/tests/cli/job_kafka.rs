@@ -54,7 +54,7 @@ fn job(topic: &str) -> String {
 }
 
 /// How many rows there are, and how many of them differ.
-async fn rows(store: &Store) -> (i64, i64) {
+pub(crate) async fn rows(store: &Store) -> (i64, i64) {
     let query = "select count(*), count(distinct n) from loaded";
     let mut tx = store.read().await.unwrap();
     let counted = match tx.postgres() {

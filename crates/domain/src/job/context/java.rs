@@ -12,7 +12,8 @@ mod write;
 
 pub(super) use graph::Item;
 
-use crate::base64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use write::{Whole, Writer};
@@ -39,14 +40,12 @@ pub(super) fn encode(values: &Map<String, Value>, kept: &Kept) -> Vec<u8> {
 }
 
 pub(super) fn to_text(bytes: &[u8]) -> String {
-    let mut text = Vec::with_capacity(bytes.len() / 3 * 4 + 4);
-    base64::encode(bytes, &mut text);
-    String::from_utf8(text).expect("Base64 is ASCII")
+    STANDARD.encode(bytes)
 }
 
 /// Why it cannot be read is the end of a sentence, and names the key.
 pub(super) fn decode(text: &str) -> Result<(Map<String, Value>, Kept), String> {
-    let bytes = base64::decode(text).ok_or("it is not whole")?;
+    let bytes = STANDARD.decode(text).map_err(|_| "it is cut off or damaged")?;
     let root = read::read(&bytes)?;
     let entries = json::entries(&root).ok_or("it is no map of names and values")?;
     let (mut values, mut kept) = (Map::new(), Kept::new());

@@ -273,11 +273,35 @@ fn letters(column: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use calamine::ExcelDateTimeType;
 
     #[test]
     fn columns_have_the_letters_of_the_sheet() {
         let found = [0, 25, 26, 701, 702, 16383].map(letters);
 
         assert_eq!(found, ["A", "Z", "AA", "ZZ", "AAA", "XFD"]);
+    }
+
+    #[test]
+    fn a_sheet_is_as_large_as_what_lies_between_its_cells() {
+        let mut area = Area::default();
+        assert_eq!(area.cells(), 0);
+
+        for cell in [(1, 2), (3, 2), (2, 5)] {
+            area.add(cell);
+        }
+        assert_eq!(area.cells(), 3 * 4);
+        area.add((1_048_575, 16_383));
+        assert!(area.cells() > CELLS_MAX);
+    }
+
+    #[test]
+    fn durations_are_rounded_as_a_whole() {
+        let read = |days| {
+            moment(&ExcelDateTime::new(days, ExcelDateTimeType::TimeDelta, false)).unwrap().to_string()
+        };
+
+        assert_eq!(read(0.083_333_333_333_333_31), "02:00:00");
+        assert_eq!((read(-0.0625), read(1.5)), ("-01:30:00".to_owned(), "36:00:00".to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! The reader of files, for all formats: finds files, cuts them into records, and saves its position for a restart.
 
 use crate::item::reader::error::InputError;
-use crate::item::reader::files::{Files, StopPoint, left};
+use crate::item::reader::files::{Files, READ_COUNT, StopPoint, key, left, saved_number};
 use crate::item::reader::input::{Input, Opening, Place};
 use crate::item::reader::record::Scanner;
 use crate::item::{Compression, Encoding, Roots};
@@ -13,15 +13,10 @@ use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row};
 use tidemill_domain::job::ExecutionContext;
 
-/// Number of reads, counted as in Spring Batch.
-const READ_COUNT: &str = "read.count";
 /// Position and line of the next record, and what is open around it, for formats that nest.
 const POSITION: &str = "position";
 const LINE: &str = "line";
 const DEPTH: &str = "depth";
-/// For a pattern: the current file, and whether it was read to its end.
-const FILE: &str = "file";
-const FINISHED: &str = "file.finished";
 
 /// A file format: [`Csv`](super::csv::Csv), [`FixedWidth`](super::fixed_width::FixedWidth),
 /// [`JsonLines`](super::json_lines::JsonLines), [`JsonArray`](super::json_array::JsonArray) or [`Xml`](super::xml::Xml).
@@ -222,24 +217,14 @@ impl<F: Format, T> FileReader<F, T> {
     }
 
     fn key(&self, what: &str) -> String {
-        format!("{}.{what}", self.name)
+        key(&self.name, what)
     }
 
     fn saved(&self, context: &ExecutionContext) -> Result<SavedPosition, InputError> {
-        let number = |what: &str| match context.get(&self.key(what)) {
-            None => Ok(None),
-            Some(value) => value.as_u64().map(Some).ok_or_else(|| InputError::Saved {
-                reader: self.name.clone(),
-                key: self.key(what),
-                value: value.to_string(),
-            }),
-        };
+        let number = |what: &str| saved_number(context, &self.name, what);
         let (line, depth) = (number(LINE)?.unwrap_or(1), number(DEPTH)?.unwrap_or(0));
         let place = number(POSITION)?.map(|position| Place { position, line, depth });
-        let is_finished = context.get(&self.key(FINISHED)).and_then(serde_json::Value::as_bool);
-        let stopped = context
-            .get_text(&self.key(FILE))
-            .map(|file| StopPoint { file: file.to_owned(), is_finished: is_finished.unwrap_or(false) });
+        let stopped = StopPoint::saved(context, &self.name);
         Ok(SavedPosition { read_count: number(READ_COUNT)?.unwrap_or(0), stopped, place })
     }
 
@@ -340,9 +325,8 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
                 context.put(&self.key(DEPTH), depth);
             }
         }
-        if let Some(StopPoint { file, is_finished }) = stopped {
-            context.put(&self.key(FILE), file);
-            context.put(&self.key(FINISHED), is_finished);
+        if let Some(stopped) = stopped {
+            stopped.save(context, &self.name);
         }
         Ok(())
     }

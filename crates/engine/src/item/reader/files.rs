@@ -6,6 +6,31 @@
 use super::error::InputError;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use tidemill_domain::job::ExecutionContext;
+
+/// Number of reads, counted as in Spring Batch.
+pub(super) const READ_COUNT: &str = "read.count";
+
+/// For a pattern: the current file, and whether it was read to its end.
+const FILE: &str = "file";
+const FINISHED: &str = "file.finished";
+
+/// The key under which a reader saves a part of its position.
+pub(super) fn key(reader: &str, what: &str) -> String {
+    format!("{reader}.{what}")
+}
+
+/// A number that a reader has saved.
+pub(super) fn saved_number(
+    context: &ExecutionContext,
+    reader: &str,
+    what: &str,
+) -> Result<Option<u64>, InputError> {
+    let key = key(reader, what);
+    let Some(value) = context.get(&key) else { return Ok(None) };
+    let bad = || InputError::Saved { reader: reader.to_owned(), key, value: value.to_string() };
+    value.as_u64().map(Some).ok_or_else(bad)
+}
 
 /// Maximum number of files that a pattern may match.
 pub const FILES_MAX: usize = 100_000;
@@ -21,6 +46,19 @@ pub(crate) enum Files {
 pub(crate) struct StopPoint {
     pub(crate) file: String,
     pub(crate) is_finished: bool,
+}
+
+impl StopPoint {
+    pub(super) fn saved(context: &ExecutionContext, reader: &str) -> Option<Self> {
+        let file = context.get_text(&key(reader, FILE))?.to_owned();
+        let is_finished = context.get(&key(reader, FINISHED)).and_then(serde_json::Value::as_bool);
+        Some(Self { file, is_finished: is_finished.unwrap_or(false) })
+    }
+
+    pub(super) fn save(self, context: &mut ExecutionContext, reader: &str) {
+        context.put(&key(reader, FILE), self.file);
+        context.put(&key(reader, FINISHED), self.is_finished);
+    }
 }
 
 impl Files {

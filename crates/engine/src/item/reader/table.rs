@@ -1,7 +1,7 @@
 //! The reader of files that are read row by row and not byte by byte. Its position is the number of the next row.
 
 use crate::item::reader::error::InputError;
-use crate::item::reader::files::{Files, StopPoint, left};
+use crate::item::reader::files::{Files, READ_COUNT, StopPoint, key, left, saved_number};
 use crate::item::{Roots, RootsError};
 use crate::job::{ItemPlace, ItemReader, ItemStream};
 use serde::de::DeserializeOwned;
@@ -11,13 +11,8 @@ use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
 
-/// Number of reads, counted as in Spring Batch.
-const READ_COUNT: &str = "read.count";
 /// Number of the next row, from 0.
 const ROW: &str = "row";
-/// For a pattern: the current file, and whether it was read to its end.
-const FILE: &str = "file";
-const FINISHED: &str = "file.finished";
 
 /// A format of tables: [`Excel`](super::excel::Excel).
 pub trait TableFormat: Clone + Default + Send + 'static {
@@ -186,19 +181,6 @@ impl<F: TableFormat, T> TableReader<F, T> {
         self.current = Some(opened.map_err(InputError::ending)?);
         Ok(true)
     }
-
-    fn key(&self, what: &str) -> String {
-        format!("{}.{what}", self.name)
-    }
-
-    fn saved(&self, context: &ExecutionContext, what: &str) -> Result<Option<u64>, ItemError> {
-        let key = self.key(what);
-        let Some(value) = context.get(&key) else { return Ok(None) };
-        value.as_u64().map(Some).ok_or_else(|| {
-            let (reader, value) = (self.name.clone(), value.to_string());
-            ItemError::fatal(InputError::Saved { reader, key, value })
-        })
-    }
 }
 
 impl<Table> Current<Table> {
@@ -211,12 +193,11 @@ impl<Table> Current<Table> {
 
 impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> {
     async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
-        let row = self.saved(context, ROW)?.unwrap_or(0);
-        self.read_count = self.saved(context, READ_COUNT)?.unwrap_or(0);
-        let is_finished =
-            context.get(&self.key(FINISHED)).and_then(serde_json::Value::as_bool).unwrap_or(false);
-        let stopped =
-            context.get_text(&self.key(FILE)).map(|file| StopPoint { file: file.to_owned(), is_finished });
+        let saved = |what| saved_number(context, &self.name, what).map_err(ItemError::fatal);
+        let (row, read_count) = (saved(ROW)?.unwrap_or(0), saved(READ_COUNT)?.unwrap_or(0));
+        self.read_count = read_count;
+        let stopped = StopPoint::saved(context, &self.name);
+        let is_finished = stopped.as_ref().is_some_and(|stopped| stopped.is_finished);
         let files = self.files.list(stopped.as_ref()).map_err(ItemError::fatal)?;
         self.queue = match &stopped {
             Some(stopped) => left(files, stopped).map_err(ItemError::fatal)?,
@@ -231,7 +212,7 @@ impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> 
     }
 
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        context.put(&self.key(READ_COUNT), self.read_count);
+        context.put(&key(&self.name, READ_COUNT), self.read_count);
         let (row, stopped) = match (&self.current, &self.saved) {
             (Some(Current { path, row, is_finished, .. }), _) => {
                 (*row, StopPoint { file: path.to_string(), is_finished: *is_finished })
@@ -240,10 +221,9 @@ impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> 
             (None, Some((row, stopped))) => (*row, stopped.clone()),
             (None, None) => return Ok(()),
         };
-        context.put(&self.key(ROW), row);
+        context.put(&key(&self.name, ROW), row);
         if let Files::Pattern { .. } = self.files {
-            context.put(&self.key(FILE), stopped.file);
-            context.put(&self.key(FINISHED), stopped.is_finished);
+            stopped.save(context, &self.name);
         }
         Ok(())
     }

@@ -83,6 +83,17 @@ impl<W> Run<W> {
         self.writer.update(&mut self.context).unwrap();
     }
 
+    /// Dies: this chunk does not commit, although it is on disk. Returns what was saved.
+    async fn die_in<O>(mut self, lost: Option<&[O]>) -> ExecutionContext
+    where
+        W: ItemWriter<O>,
+    {
+        if let Some(lost) = lost {
+            self.writer.write(lost, &mut chunk().await).await.unwrap();
+        }
+        ExecutionContext::from_text(&self.context.to_text().unwrap()).unwrap()
+    }
+
     /// The end of a step that has done everything.
     async fn complete<O>(mut self) -> ExecutionContext
     where

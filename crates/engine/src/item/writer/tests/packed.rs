@@ -3,7 +3,6 @@
 use super::{Balance, Folder, Run, balances, chunk};
 use crate::item::compression::Unpacked;
 use crate::item::{Compression, CsvWriter};
-use crate::job::ItemWriter;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -40,12 +39,7 @@ async fn a_crash_at_any_point_leaves_each_item_in_the_packed_file_once() {
                 let so_far = 2 * (index as i64 + 1);
                 assert_eq!(unpacked(&part, compression), lines(0..so_far), "valid after each commit");
             }
-            // This chunk does not commit, although it is on disk.
-            if let Some(lost) = chunks.get(crash) {
-                first.writer.write(lost, &mut chunk().await).await.unwrap();
-            }
-            let saved = ExecutionContext::from_text(&first.context.to_text().unwrap()).unwrap();
-            drop(first);
+            let saved = first.die_in(chunks.get(crash).copied()).await;
 
             let mut second = Run::open(writer(), &saved).await.unwrap();
             for chunk in &chunks[crash..] {

@@ -19,12 +19,7 @@ async fn a_crash_at_any_point_leaves_each_item_in_the_file_once() {
                 for chunk in &chunks[..crash] {
                     first.commit(chunk).await;
                 }
-                // This chunk does not commit, although it is on disk.
-                if let Some(lost) = chunks.get(crash) {
-                    first.writer.write(lost, &mut chunk().await).await.unwrap();
-                }
-                let saved = ExecutionContext::from_text(&first.context.to_text().unwrap()).unwrap();
-                drop(first);
+                let saved = first.die_in(chunks.get(crash).copied()).await;
 
                 let mut second = Run::open(writer(), &saved).await.unwrap();
                 for chunk in &chunks[crash..] {
