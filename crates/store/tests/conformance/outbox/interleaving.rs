@@ -287,6 +287,11 @@ async fn a_prepared_transaction_is_read_once_it_commits_even_after_a_crash_of_th
     theatre.server.crash();
     theatre.server.restart().unwrap();
     relay.store = connect(&url).await;
+    // It joins again, as every relay does after a crash.
+    let store = relay.store.clone();
+    let settled = relay.end().await;
+    let mut relay = Reader::of_all(&store, 2, 2).await;
+    relay.settled = settled;
     let mut quick = Writer::new(&url).await;
     for _ in 0..5 {
         quick.commit_event("b").await;

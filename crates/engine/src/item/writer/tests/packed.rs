@@ -1,6 +1,6 @@
 //! Packed files, through crashes and rollbacks: valid at every commit, and each item in them once.
 
-use super::{Balance, Folder, Run, balances, chunk};
+use super::{Balance, Folder, Run, balances};
 use crate::item::compression::Unpacked;
 use crate::item::{Compression, CsvWriter};
 use std::fs::File;
