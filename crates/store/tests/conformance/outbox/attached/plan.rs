@@ -65,6 +65,26 @@ async fn what_was_published_is_not_touched_before_the_server_knows_how_much_ther
     check(&plans, &OFTEN);
 }
 
+/// Otherwise each row is compared with all open ones before it, and a claim that takes too long is repeated for ever.
+#[tokio::test]
+async fn a_claim_does_not_take_longer_with_each_row_that_waits() {
+    let Some(bench) = attached().await else { return };
+    let rows = "insert into transfer_events (aggregate_id, payload)
+                select 'account-' || n % 40, '{}' from generate_series(1, 20000) as n";
+    run(&bench.store, rows).await;
+    let (explaining, told) = recorded(&bench).await;
+    let listening = told.listen();
+
+    let mut relay = Reader::of_all(&explaining.store, 1, 10).await;
+    assert_eq!(claim(&mut relay, &[], BATCH).await.unwrap().rows.len(), BATCH as usize);
+
+    drop(listening);
+    let claims: Vec<Value> = found(&told).into_iter().filter(|plan| is_meant(plan, OFTEN[1].1)).collect();
+    assert_eq!(claims.len(), 1);
+    // 16 rows of each slot, and the open ones before each of them.
+    assert!(touched(&claims[0]) <= 20_000, "{} rows: {:#}", touched(&claims[0]), claims[0]);
+}
+
 #[tokio::test]
 async fn a_lost_index_is_noticed() {
     for index in ["tidemill_transfer_events_slot", "tidemill_transfer_events_aggregate"] {
@@ -78,13 +98,32 @@ async fn a_lost_index_is_noticed() {
 
 fn check(plans: &[Value], statements: &[(&str, &str)]) {
     for (name, words) in statements {
-        let is_meant = |plan: &&Value| plan["Query Text"].as_str().unwrap_or_default().contains(words);
-        let found: Vec<&Value> = plans.iter().filter(is_meant).collect();
+        let found: Vec<&Value> = plans.iter().filter(|plan| is_meant(plan, words)).collect();
         assert!(!found.is_empty(), "the plan of {name} was not told");
         for plan in found {
             assert!(touched(plan) <= TOUCHED_MAX, "{name} touches {} rows: {plan:#}", touched(plan));
         }
     }
+}
+
+fn is_meant(plan: &Value, words: &str) -> bool {
+    plan["Query Text"].as_str().unwrap_or_default().contains(words)
+}
+
+/// A bench whose server tells the plans of its statements, and who hears them.
+async fn recorded(bench: &Bench) -> (Bench, EventRecorder) {
+    for setting in ["log_analyze = on", "log_timing = off"] {
+        let database = bench.scratch.url().rsplit('/').next().unwrap().split('?').next().unwrap();
+        run(&bench.store, &format!("alter database {database} set auto_explain.{setting}")).await;
+    }
+    (explaining(bench).await, EventRecorder::default())
+}
+
+/// The plans of statements about the table.
+fn found(told: &EventRecorder) -> Vec<Value> {
+    let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
+    let is_about_it = |plan: &Value| plan.to_string().contains("\"transfer_events\"");
+    told.messages().iter().filter_map(json).filter(is_about_it).collect()
 }
 
 fn touched(plan: &Value) -> u64 {
@@ -108,12 +147,7 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
     if !then.is_empty() {
         run(&bench.store, then).await;
     }
-    for setting in ["log_analyze = on", "log_timing = off"] {
-        let database = bench.scratch.url().rsplit('/').next().unwrap().split('?').next().unwrap();
-        run(&bench.store, &format!("alter database {database} set auto_explain.{setting}")).await;
-    }
-    let explaining = explaining(bench).await;
-    let told = EventRecorder::default();
+    let (explaining, told) = recorded(bench).await;
     let listening = told.listen();
     let mut dead = Reader::of_all(&explaining.store, 1, 10).await;
     for _ in 0..8 {
@@ -146,7 +180,5 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
     drop(listening);
     let total = number(bench, "select count(*) from transfer_events").await;
     assert_eq!(u64::try_from(total).unwrap(), rows);
-    let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
-    let is_about_it = |plan: &Value| plan.to_string().contains("\"transfer_events\"");
-    told.messages().iter().filter_map(json).filter(is_about_it).collect()
+    found(&told)
 }
