@@ -9,8 +9,11 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
+use tidemill_store::Store;
+use tidemill_store::sqlx::postgres::PgRow;
+use tidemill_store::sqlx::sqlite::SqliteRow;
+use tidemill_store::sqlx::{self, FromRow};
 use tidemill_store::url::Dialect;
-use tidemill_store::{Store, sqlx};
 
 /// Writes down every owner that a slot ever has.
 const POSTGRES: [&str; 3] = [
@@ -105,19 +108,24 @@ pub(super) async fn prepare(store: &Store) {
     tx.commit().await.unwrap();
 }
 
+/// In a transaction of its own: on a busy machine, reading the rows takes longer than one may be idle.
+async fn rows<T>(store: &Store, sql: &'static str) -> Vec<T>
+where
+    T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
+{
+    let mut tx = store.read().await.unwrap();
+    let rows = match tx.postgres() {
+        Some(connection) => sqlx::query_as(sql).fetch_all(connection).await.unwrap(),
+        None => sqlx::query_as(sql).fetch_all(tx.sqlite().unwrap()).await.unwrap(),
+    };
+    tx.rollback().await.unwrap();
+    rows
+}
+
 impl Truth {
     async fn read(source: Source, store: &Store) -> Self {
-        let mut tx = store.read().await.unwrap();
-        let ids = source.ids();
-        let (ids, owners): (Vec<(i64,)>, Vec<OwnerRow>) = if let Some(connection) = tx.postgres() {
-            let ids = sqlx::query_as(ids).fetch_all(&mut *connection).await.unwrap();
-            (ids, sqlx::query_as(OWNERS).fetch_all(connection).await.unwrap())
-        } else {
-            let connection = tx.sqlite().unwrap();
-            let ids = sqlx::query_as(ids).fetch_all(&mut *connection).await.unwrap();
-            (ids, sqlx::query_as(OWNERS).fetch_all(connection).await.unwrap())
-        };
-        tx.rollback().await.unwrap();
+        let ids: Vec<(i64,)> = rows(store, source.ids()).await;
+        let owners: Vec<OwnerRow> = rows(store, OWNERS).await;
         let owner = |(slot, epoch, pid, number): OwnerRow| ((slot, epoch), (pid, number));
         Self {
             ids: ids.into_iter().map(|(id,)| id).collect(),
