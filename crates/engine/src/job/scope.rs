@@ -8,11 +8,8 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
-use tidemill_store::job::{ExecutionFilter, PreviousPosition, PreviousRunRequest};
+use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
 use tidemill_store::{Store, StoreError, Tx};
-
-/// More executions than an instance has.
-const EXECUTIONS_MAX: u32 = 100_000;
 
 /// The run of a step. Readers, processors and writers are made for each run, so they can depend on its parameters.
 #[derive(Clone, Debug)]
@@ -102,10 +99,9 @@ impl StepScope {
     /// database. For keys by which a service recognises what a restart repeats.
     #[crate::boxed]
     pub async fn instance_key(&self) -> Result<String, ItemError> {
-        let filter = ExecutionFilter { instance: Some(self.instance()), ..ExecutionFilter::default() };
         let mut tx = self.store().read().await?;
-        let executions = tx.jobs().executions(&filter, None, EXECUTIONS_MAX).await?;
-        let first = executions.last().map_or(0, |first| first.created_at.as_micros());
+        let first = tx.jobs().first_execution(self.instance()).await?;
+        let first = first.map_or(0, |first| first.created_at.as_micros());
         Ok(format!("{}/{}/{first}", self.job(), self.instance()))
     }
 

@@ -296,6 +296,10 @@ statements! {
         )
     }
 
+    pub fn Jobs::first_execution(instance: InstanceId) -> Option<ExecutionRecord> {
+        executions!("where e.job_instance_id = $1 order by e.job_execution_id limit 1")
+    }
+
     /// Optionally of one job and in one status. Needs the index on the executions of an instance.
     fn job_list_executions_of_instance(
         instance: InstanceId, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
