@@ -1,11 +1,13 @@
-//! Chunk jobs against bare COPY: from PostgreSQL to PostgreSQL, and from a CSV file.
+//! Chunk jobs against bare COPY and against Spring Batch: from PostgreSQL to PostgreSQL, and from a CSV file.
 //!
 //! Each of our runs is a separate process, so that its memory can be measured. The runs alternate, so that other load on
 //! the machine affects all of them.
 
 mod case;
+mod cpu;
 mod line;
 mod report;
+mod spring;
 mod verdict;
 mod work;
 
@@ -51,7 +53,10 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let stage = Stage::prepare(postgres.url("postgres"), folder.path(), options.rows)?;
     let mut report = Report::new(options.rows, options.rounds);
     for round in 1..=options.rounds {
-        for case in Case::ALL {
+        let is_possible = |case: &Case| {
+            spring::home().is_some() || !matches!(case, Case::Spring { .. } | Case::SpringCsv { .. })
+        };
+        for case in Case::ALL.into_iter().filter(is_possible) {
             let measured = measure(&stage, case)?;
             eprintln!("round {round}: {} {:.0} rows/s", case.name(), measured.rows_per_second());
             report.add(case, measured);
@@ -71,9 +76,11 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
 
 fn measure(stage: &Stage, case: Case) -> Result<Measured> {
     stage.empty_target()?;
-    let measured = match case {
+    let before = stage.server_seconds()?;
+    let mut measured: Measured = match case {
         Case::CopyLine => line::copy(stage)?,
         Case::CsvLine => line::csv(stage)?,
+        Case::Spring { chunk } | Case::SpringCsv { chunk } => spring::run(stage, case, chunk)?,
         Case::Copy { .. } | Case::Insert { .. } | Case::Csv { .. } | Case::CsvIntoSqlite { .. } => {
             let mut command = Command::new(std::env::current_exe()?);
             let ran = command.args(["jobs-child", &serde_json::to_string(&stage.task(case))?]).output()?;
@@ -83,8 +90,9 @@ fn measure(stage: &Stage, case: Case) -> Result<Measured> {
             serde_json::from_slice(&ran.stdout)?
         }
     };
+    measured.server_seconds = stage.server_seconds()? - before;
     if !matches!(case, Case::CsvIntoSqlite { .. }) {
-        stage.check_target()?;
+        stage.check_target(case)?;
     }
     Ok(measured)
 }

@@ -1,5 +1,6 @@
 //! The cases, and their tables and files.
 
+use super::cpu;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -28,17 +29,26 @@ pub(super) enum Case {
     Csv { chunk: usize },
     /// The same job with a SQLite file as the target. The file is also the database of the job.
     CsvIntoSqlite { chunk: usize },
+    /// The job of Spring Batch, from table to table.
+    Spring { chunk: usize },
+    /// The same from the file.
+    SpringCsv { chunk: usize },
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::CopyLine,
         Self::Copy { chunk: 1000 },
         Self::Copy { chunk: 100 },
+        Self::Copy { chunk: 10 },
         Self::Insert { chunk: 1000 },
         Self::CsvLine,
         Self::Csv { chunk: 1000 },
         Self::CsvIntoSqlite { chunk: 1000 },
+        Self::Spring { chunk: 1000 },
+        Self::Spring { chunk: 100 },
+        Self::Spring { chunk: 10 },
+        Self::SpringCsv { chunk: 1000 },
     ];
 
     pub(super) fn name(self) -> String {
@@ -49,6 +59,8 @@ impl Case {
             Self::CsvLine => "line: \\copy of 1000-row pieces".into(),
             Self::Csv { chunk } => format!("job: CSV -> COPY, chunk {chunk}"),
             Self::CsvIntoSqlite { chunk } => format!("job: CSV -> SQLite, chunk {chunk}"),
+            Self::Spring { chunk } => format!("Spring Batch: cursor -> batch, chunk {chunk}"),
+            Self::SpringCsv { chunk } => format!("Spring Batch: CSV -> batch, chunk {chunk}"),
         }
     }
 
@@ -56,11 +68,29 @@ impl Case {
     pub(super) fn target(self) -> Option<(Self, f64)> {
         match self {
             Self::CopyLine | Self::CsvLine | Self::CsvIntoSqlite { .. } => None,
+            Self::Spring { .. } | Self::SpringCsv { .. } => None,
             Self::Copy { chunk: 1000 } => Some((Self::CopyLine, 0.5)),
+            Self::Copy { chunk: 10 } => Some((Self::CopyLine, 0.0)),
             Self::Copy { .. } => Some((Self::CopyLine, 0.25)),
             Self::Insert { .. } => Some((Self::CopyLine, 0.0)),
             Self::Csv { .. } => Some((Self::CsvLine, 0.6)),
         }
+    }
+
+    /// The same job in Spring Batch, and how many times its speed the case must reach.
+    pub(super) fn spring(self) -> Option<(Self, f64)> {
+        match self {
+            Self::Copy { chunk } => Some((Self::Spring { chunk }, if chunk < 1000 { 3.0 } else { 2.5 })),
+            Self::Csv { chunk } => Some((Self::SpringCsv { chunk }, 4.0)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        matches!(
+            self,
+            Self::Copy { .. } | Self::Insert { .. } | Self::Csv { .. } | Self::CsvIntoSqlite { .. }
+        )
     }
 }
 
@@ -69,11 +99,21 @@ impl Case {
 pub(super) struct Measured {
     pub(super) rows: u64,
     pub(super) seconds: f64,
-    /// Peak resident memory, if the process was ours.
+    /// Peak resident memory of the process of a job.
     pub(super) resident_mb: Option<f64>,
+    /// CPU time of the process of a job.
+    pub(super) cpu_seconds: Option<f64>,
+    /// CPU time of the server.
+    #[serde(default)]
+    pub(super) server_seconds: f64,
 }
 
 impl Measured {
+    /// Of a baseline.
+    pub(super) fn line(rows: u64, seconds: f64) -> Self {
+        Self { rows, seconds, resident_mb: None, cpu_seconds: None, server_seconds: 0.0 }
+    }
+
     pub(super) fn rows_per_second(&self) -> f64 {
         self.rows as f64 / self.seconds
     }
@@ -141,7 +181,22 @@ impl Stage {
             Case::CsvIntoSqlite { .. } => format!("sqlite://{}", self.csv.with_extension("db").display()),
             _ => self.url.clone(),
         };
-        Task { case, url, csv: self.csv.clone(), rows: self.rows }
+        Task { case, url, csv: self.csv.clone(), rows: self.rows_of(case) }
+    }
+
+    /// Small chunks take long, so that a tenth of the rows is enough.
+    pub(super) fn rows_of(&self, case: Case) -> u64 {
+        match case {
+            Case::Copy { chunk: 10 } | Case::Spring { chunk: 10 } => self.rows / 10,
+            _ => self.rows,
+        }
+    }
+
+    /// The CPU time of the server so far, in seconds.
+    pub(super) fn server_seconds(&self) -> Result<f64> {
+        let folder = self.psql("show data_directory")?;
+        let first = std::fs::read_to_string(Path::new(folder.trim()).join("postmaster.pid"))?;
+        cpu::family_seconds(first.lines().next().context("a process id")?.trim().parse()?)
     }
 
     pub(super) fn empty_target(&self) -> Result<()> {
@@ -149,11 +204,13 @@ impl Stage {
     }
 
     /// Checks that no row is missing, duplicate or changed.
-    pub(super) fn check_target(&self) -> Result<()> {
-        let answer = self.psql(
-            "select count(*), (select count(*) from (table source except table target) missing) from target",
-        )?;
-        ensure!(answer.trim() == format!("{}|0", self.rows), "the target is not the source: {answer}");
+    pub(super) fn check_target(&self, case: Case) -> Result<()> {
+        let rows = self.rows_of(case);
+        let answer = self.psql(&format!(
+            "select count(*), (select count(*) from (select * from source where id <= {rows} except table target) missing)
+             from target",
+        ))?;
+        ensure!(answer.trim() == format!("{rows}|0"), "the target is not the source: {answer}");
         Ok(())
     }
 

@@ -43,7 +43,7 @@ pub(super) fn copy(stage: &Stage) -> Result<Measured> {
     drop(pipe);
     ensure!(out.wait()?.success() && into.wait()?.success(), "psql failed");
     let seconds = clock.monotonic().since(start).as_secs_f64();
-    Ok(Measured { rows: stage.rows, seconds, resident_mb: None })
+    Ok(Measured::line(stage.rows, seconds))
 }
 
 /// One `psql` runs `\copy` for each piece.
@@ -58,5 +58,5 @@ pub(super) fn csv(stage: &Stage) -> Result<Measured> {
     let start = clock.monotonic();
     ensure!(psql(stage).arg("-f").arg(&path).status()?.success(), "psql failed");
     let seconds = clock.monotonic().since(start).as_secs_f64();
-    Ok(Measured { rows: stage.rows, seconds, resident_mb: None })
+    Ok(Measured::line(stage.rows, seconds))
 }

@@ -57,8 +57,28 @@ impl Report {
 
     /// Whether the case meets the target for memory, if it is one of ours.
     fn memory_verdict(&self, case: Case) -> Option<Verdict> {
-        let is_ours = !matches!(case, Case::CopyLine | Case::CsvLine);
-        is_ours.then(|| Verdict::of_memory(self.resident_mb(case)))
+        case.is_ours().then(|| Verdict::of_memory(self.resident_mb(case)))
+    }
+
+    /// How many times as fast as Spring Batch, and the wanted number; none if it was not measured.
+    fn spring_ratio(&self, case: Case) -> Option<(f64, f64)> {
+        let (spring, least) = case.spring()?;
+        self.of(spring).next()?;
+        Some((self.median(case) / self.median(spring), least))
+    }
+
+    fn spring_verdict(&self, case: Case) -> Option<Verdict> {
+        self.spring_ratio(case).map(|(ratio, least)| Verdict::of_ratio(ratio, least))
+    }
+
+    /// The median of the CPU seconds of the process and of the server.
+    fn cpu(&self, case: Case) -> (f64, f64) {
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all.get(all.len() / 2).copied().unwrap_or(0.0)
+        };
+        let own = self.of(case).filter_map(|measured| measured.cpu_seconds).collect();
+        (median(own), median(self.of(case).map(|measured| measured.server_seconds).collect()))
     }
 
     /// Whether a run over ten times the rows needs no more memory, if it was measured.
@@ -70,8 +90,12 @@ impl Report {
     /// The missed targets.
     pub(super) fn missed(&self) -> Vec<String> {
         let of_case = Case::ALL.into_iter().flat_map(|case| {
-            [("speed", self.speed_verdict(case)), ("memory", self.memory_verdict(case))]
-                .map(|(what, verdict)| (format!("{what} of {}", case.name()), verdict))
+            [
+                ("speed", self.speed_verdict(case)),
+                ("memory", self.memory_verdict(case)),
+                ("speed against Spring Batch", self.spring_verdict(case)),
+            ]
+            .map(|(what, verdict)| (format!("{what} of {}", case.name()), verdict))
         });
         let of_all = [
             ("metadata statements per chunk".to_owned(), Some(Verdict::of_statements(self.statements))),
@@ -98,7 +122,29 @@ impl Report {
             self.statements,
             Verdict::of_statements(self.statements)
         );
-        text + &self.long_line()
+        text + &self.long_line() + &self.spring_table()
+    }
+
+    /// The same jobs in Spring Batch.
+    fn spring_table(&self) -> String {
+        let mut text =
+            String::from("\nagainst Spring Batch, with CPU seconds of the process + of the server\n\n");
+        for case in Case::ALL {
+            let (Some((spring, _)), Some((ratio, least))) = (case.spring(), self.spring_ratio(case)) else {
+                continue;
+            };
+            let ((own, server), (its, its_server)) = (self.cpu(case), self.cpu(spring));
+            let verdict = Verdict::of_ratio(ratio, least);
+            let _infallible = writeln!(
+                text,
+                "{:<36} {ratio:>5.2} x (>={least} wanted) {verdict:<6} {own:.1} + {server:.1} against {its:.1} + {its_server:.1}",
+                case.name(),
+            );
+        }
+        if !text.contains(" wanted)") {
+            text.push_str("not measured: Spring Batch needs Java and Maven\n");
+        }
+        text
     }
 
     fn line(&self, case: Case) -> String {
@@ -138,12 +184,18 @@ impl Report {
             .into_iter()
             .map(|case| {
                 let (ratio, wanted) = self.ratio(case).unzip();
+                let (spring_ratio, spring_wanted) = self.spring_ratio(case).unzip();
+                let (cpu_seconds, server_seconds) = self.cpu(case);
                 json!({
                     "case": case.name(),
                     "rows_per_second": self.median(case),
                     "ratio": ratio,
                     "wanted": wanted,
                     "resident_mb": self.resident_mb(case),
+                    "cpu_seconds": cpu_seconds,
+                    "server_cpu_seconds": server_seconds,
+                    "spring_ratio": spring_ratio,
+                    "spring_wanted": spring_wanted,
                 })
             })
             .collect();

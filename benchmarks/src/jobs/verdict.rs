@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The maximum resident memory of a job, in MB.
-pub(super) const RESIDENT_MB_MAX: f64 = 64.0;
+pub(super) const RESIDENT_MB_MAX: f64 = 45.0;
 
 /// The maximum ratio between the memory of a run over ten times the rows and that of a normal run.
 pub(super) const GROWTH_MAX: f64 = 1.25;
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn memory_beyond_the_limit_or_untold_is_missed() {
-        assert_eq!(Verdict::of_memory(Some(64.0)), Ok);
-        assert_eq!(Verdict::of_memory(Some(64.1)), Missed);
+        assert_eq!(Verdict::of_memory(Some(45.0)), Ok);
+        assert_eq!(Verdict::of_memory(Some(45.1)), Missed);
         assert_eq!(Verdict::of_memory(None), Missed);
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn memory_that_grows_with_the_rows_is_missed_even_below_the_limit() {
         assert_eq!(Verdict::of_growth(Some(20.0), Some(25.0)), Ok);
         assert_eq!(Verdict::of_growth(Some(20.0), Some(25.1)), Missed);
-        assert_eq!(Verdict::of_growth(Some(60.0), Some(65.0)), Missed);
+        assert_eq!(Verdict::of_growth(Some(44.0), Some(46.0)), Missed);
         assert_eq!(Verdict::of_growth(None, Some(20.0)), Missed);
     }
 }

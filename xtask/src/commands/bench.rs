@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: benchmarks, in release mode and on private servers.
 
+use crate::jars::{self, SPRING};
 use crate::kafka;
 use crate::process::{cargo, run_in_terminal};
 use crate::supervise::Cancel;
 use std::process::ExitCode;
+use tidemill_testkit::java::{self, SPRING_HOME};
 
 /// Builds and runs the benchmark that `arguments` name.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
@@ -16,6 +18,12 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         // It asks the program itself.
         ready =
             ready.and_then(|()| run_in_terminal(cargo(&["build", "--release", "-p", "tidemill"]), cancel));
+    }
+    let is_jobs = arguments.first().is_some_and(|name| name == "jobs");
+    if is_jobs && java::find_home(SPRING_HOME).is_none() && jars::can_be_fetched() {
+        ready = ready.and_then(|()| SPRING.home(cancel)).map(|home| {
+            command.env(SPRING_HOME, home);
+        });
     }
     match ready.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,7 +10,7 @@ Commands:
   test [--long] [arguments]    run every test with private servers; arguments of `cargo nextest run` replace `--workspace`;
                                --long runs every case of sweeps that otherwise run in a short form
   ci                           check format and lints, then run every test
-  bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
+  bench jobs                   measure chunk jobs against bare COPY and Spring Batch; --rows N, --rounds N, --long
   bench history                measure launch, lists and purge on a long history of jobs against a short one;
                                [--executions 1000000] [--rounds 31]
   bench lists                  time to the first byte of each page and list of the program over a long history;
