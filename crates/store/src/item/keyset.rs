@@ -4,7 +4,7 @@ use crate::item::database::{Database, Flavour};
 use crate::item::failure::fatal;
 use crate::item::feed::{Feed, Flow, Sink};
 use crate::item::link::{Link, Plan};
-use crate::item::pages;
+use crate::item::pages::{self, NullKeys};
 use crate::item::position::{self, reader};
 use crate::item::query::SqlQuery;
 use crate::item::row::Item;
@@ -15,8 +15,8 @@ use tidemill_domain::job::ExecutionContext;
 /// cheap: the database finds the key by an index.
 ///
 /// The query is a `select` without order and limit that returns the key columns. Together these must be unique and
-/// never null. The reader checks it on the rows that it reads, because it would lose rows otherwise. Only PostgreSQL is
-/// asked for rows without a key, once, if there is more than one page.
+/// never null. The reader checks it on the rows that it reads, because it would lose rows otherwise. On PostgreSQL, if
+/// there is more than one page and a key is a column that may be null, one more query looks for rows without a key.
 #[derive(Debug)]
 pub struct KeysetReader {
     database: Database,
@@ -106,6 +106,7 @@ impl KeysetReader {
         // Prepare the query alone first: SQLite reads an unknown key column as a text.
         let columns = link.prepare_query(&self.query).await?;
         self.indices = indices(columns.names(), &self.keys)?;
+        let nulls = link.null_keys(&self.query, &columns, &self.indices).await?;
         self.count_if_wanted(&mut link).await?;
         let flavour = self.database.flavour();
         let book = Book {
@@ -113,6 +114,7 @@ impl KeysetReader {
             query: self.query.clone(),
             keys: self.keys.clone(),
             indices: self.indices.clone(),
+            nulls,
             size: self.page_size,
         };
         let after = (!self.last.is_empty()).then(|| self.last.clone());
@@ -131,13 +133,15 @@ struct Book {
     query: SqlQuery,
     keys: Vec<String>,
     indices: Vec<usize>,
+    nulls: NullKeys,
     size: usize,
 }
 
 impl Book {
     /// One row more than a page, so that a duplicate key is noticed even at its end.
     fn page(&self, after: Option<&[Value]>) -> Result<pages::Page, ItemError> {
-        pages::keyset(&self.query, self.flavour, &self.keys, after, self.size.saturating_add(1))
+        let keys = (self.keys.as_slice(), self.nulls);
+        pages::keyset(&self.query, self.flavour, keys, after, self.size.saturating_add(1))
     }
 
     /// PostgreSQL puts rows without a key last, where no page after the first returns them.
@@ -192,7 +196,7 @@ async fn run(
     mut after: Option<Vec<Value>>,
     sink: Sink,
 ) -> Result<(), ItemError> {
-    let (is_from_start, mut may_hide) = (after.is_none(), book.flavour == Flavour::Postgres);
+    let (is_from_start, mut may_hide) = (after.is_none(), book.nulls == NullKeys::Hidden);
     loop {
         let page = book.page(after.as_deref())?;
         if page.text != prepared.0 {

@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
+use crate::item::pages::NullKeys;
 use crate::item::query::SqlQuery;
 use crate::item::row::Item;
 use crate::item::{mysql, postgres, sqlite};
@@ -10,6 +11,7 @@ use crate::tx::Tx;
 use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::SqliteConnection;
+use std::collections::BTreeSet;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 /// Attempts to get the only connection of a database in memory, each as long as its pool waits.
@@ -92,6 +94,31 @@ impl Link {
         };
         self.end_if_pooled().await?;
         Ok(items)
+    }
+
+    /// Where rows with a null in one of these columns of the author's query are, when they order its rows. PostgreSQL puts
+    /// them last; its catalogue says which columns are never null.
+    pub(crate) async fn null_keys(
+        &mut self,
+        query: &SqlQuery,
+        plan: &Plan,
+        keys: &[usize],
+    ) -> Result<NullKeys, ItemError> {
+        let Plan::Postgres(plan) = plan else { return Ok(NullKeys::Never) };
+        let origins: Option<Vec<String>> = keys.iter().map(|key| plan.origin(*key)).collect();
+        let Some(origins) = origins else { return Ok(NullKeys::Returned) };
+        if query.may_make_nulls() {
+            return Ok(NullKeys::Hidden);
+        }
+        let distinct: BTreeSet<&String> = origins.iter().collect();
+        let never_null = format!(
+            "select count(*)\nfrom pg_catalog.pg_attribute a\njoin pg_catalog.pg_class c on c.oid = a.attrelid\n\
+             where a.attnotnull and c.relkind in ('r', 'p') and (a.attrelid, a.attnum) in ({})",
+            origins.join(", ")
+        );
+        let count = self.scalar(&never_null, &[]).await?;
+        let is_never = count.and_then(|count| usize::try_from(count).ok()) == Some(distinct.len());
+        Ok(if is_never { NullKeys::Never } else { NullKeys::Hidden })
     }
 
     /// The single number that a query returns.

@@ -14,11 +14,22 @@ pub(crate) struct Page {
     pub(crate) values: Vec<Value>,
 }
 
+/// Where rows with a null in a key are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NullKeys {
+    /// There are none, or they come first.
+    Never,
+    /// Pages return them. No index could serve such a page, but there is none for these keys anyway.
+    Returned,
+    /// No page after the first returns them.
+    Hidden,
+}
+
 /// The first rows in the order of `keys`, or those after the keys `after`.
 pub(crate) fn keyset(
     query: &SqlQuery,
     flavour: Flavour,
-    keys: &[String],
+    (keys, nulls): (&[String], NullKeys),
     after: Option<&[Value]>,
     rows: usize,
 ) -> Result<Page, ItemError> {
@@ -27,7 +38,13 @@ pub(crate) fn keyset(
     let behind = match after {
         None => String::new(),
         Some(after) => match flavour {
-            Flavour::Postgres | Flavour::Sqlite => row_comparison(&order, flavour, after, &mut values),
+            Flavour::Postgres | Flavour::Sqlite => {
+                let comparison = row_comparison(&order, flavour, after, &mut values);
+                match nulls {
+                    NullKeys::Returned => format!("\nwhere ({comparison}) is not false"),
+                    NullKeys::Never | NullKeys::Hidden => format!("\nwhere {comparison}"),
+                }
+            }
             Flavour::MySql => stepwise_comparison(keys, after, &mut values)?,
         },
     };
@@ -69,7 +86,7 @@ fn row_comparison(keys: &str, flavour: Flavour, after: &[Value], values: &mut Ve
         values.push(value.clone());
         places.push(place(flavour, values.len()));
     }
-    format!("\nwhere ({keys}) > ({})", places.join(", "))
+    format!("({keys}) > ({})", places.join(", "))
 }
 
 /// `a >= ? and (a > ? or (a = ? and b > ?))`: MySQL uses no index for row comparisons, so the first condition gives it
@@ -124,7 +141,9 @@ mod tests {
     fn a_page_begins_behind_the_last_key() {
         let query = SqlQuery::new("select a from t where c = $1").bind(7);
 
-        let page = keyset(&query, Flavour::Postgres, &keys(), Some(&[1.into(), "x".into()]), 10).unwrap();
+        let page =
+            keyset(&query, Flavour::Postgres, (&keys(), NullKeys::Never), Some(&[1.into(), "x".into()]), 10)
+                .unwrap();
 
         assert_eq!(
             page.text,
@@ -139,7 +158,9 @@ mod tests {
         let keys = ["a".to_owned(), "b".to_owned()];
         let after = [1.into(), Value::Decimal("0.10".parse().unwrap())];
 
-        let page = keyset(&SqlQuery::new("select 1"), Flavour::MySql, &keys, Some(&after), 10).unwrap();
+        let page =
+            keyset(&SqlQuery::new("select 1"), Flavour::MySql, (&keys, NullKeys::Never), Some(&after), 10)
+                .unwrap();
 
         let condition = "where `a` >= ? and ((`a` > ?) or (`a` = ? and `b` > cast(? as decimal(65, 2))))";
         assert!(page.text.contains(condition), "{}", page.text);

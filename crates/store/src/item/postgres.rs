@@ -52,6 +52,12 @@ impl Plan {
     pub(crate) fn places(&self) -> usize {
         self.parameters.len()
     }
+
+    /// Table and number of the column that a column of the result is, for the catalogue; none if it is computed.
+    pub(crate) fn origin(&self, column: usize) -> Option<String> {
+        let column = self.statement.columns().get(column)?;
+        Some(format!("({}, {})", column.relation_id()?.0, column.relation_attribute_no()?))
+    }
 }
 
 /// The text is the author's own, or built from it and quoted names.

@@ -85,6 +85,25 @@ impl SqlQuery {
         Ok(rows)
     }
 
+    /// Whether the text has a word of a clause that returns nulls for columns that have none.
+    pub(crate) fn may_make_nulls(&self) -> bool {
+        const WORDS: [&str; 11] = [
+            "left",
+            "right",
+            "full",
+            "outer",
+            "natural",
+            "rollup",
+            "cube",
+            "sets",
+            "union",
+            "except",
+            "intersect",
+        ];
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        self.text.split(|c| !is_part(c)).any(|word| WORDS.contains(&word.to_lowercase().as_str()))
+    }
+
     /// Without a semicolon at the end.
     pub(crate) fn text(&self) -> &str {
         &self.text

@@ -114,6 +114,49 @@ async fn a_query_of_one_page_is_run_once() {
     assert_eq!(made, [1, 2, 3, 4, 5], "rows were made before these");
 }
 
+/// As above. Nothing is known about the nulls of a computed key, so that the pages themselves have to return them.
+#[tokio::test]
+async fn no_query_is_run_besides_the_pages() {
+    let Some(source) = Source::postgres().await else { return };
+    let rows_made = "coalesce(nullif(current_setting('tidemill.rows', true), ''), '0')::bigint";
+    source.run("create table kept (id bigint primary key)").await;
+    source.run("insert into kept values (1), (2), (3), (4), (5)").await;
+    for from in ["generate_series(1, 5) as id", "kept"] {
+        let query = SqlQuery::new(format!(
+            "select id, set_config('tidemill.rows', ({rows_made} + 1)::text, false)::bigint as n from {from}"
+        ));
+        let mut reader = KeysetReader::new("rows", source.database.clone(), query, ["id"], 3);
+
+        reader.open(&fresh()).await.unwrap();
+        let mut made = 0;
+        while let Some(row) = reader.read().await.unwrap() {
+            made = made.max(row.get::<i64>("n").unwrap());
+        }
+
+        assert!(made <= 10, "{from}: {made} rows were made for two pages of five");
+    }
+}
+
+#[tokio::test]
+async fn a_computed_key_that_is_null_is_noticed_on_the_last_page() {
+    let Some(source) = Source::postgres().await else { return };
+    let query = SqlQuery::new("select nullif(id, 4) as id from generate_series(1, 4) as id");
+    let mut reader = KeysetReader::new("rows", source.database.clone(), query, ["id"], 2);
+
+    reader.open(&fresh()).await.unwrap();
+    let mut read = 0;
+    let error = loop {
+        match reader.read().await {
+            Ok(Some(_)) => read += 1,
+            Ok(None) => panic!("the row without a key was lost"),
+            Err(error) => break error,
+        }
+    };
+
+    assert_eq!(read, 3);
+    assert!(error.to_string().contains("column \"id\" is null"), "{error}");
+}
+
 async fn keys_that_are_not_unique_are_noticed_even_at_the_end_of_a_page(source: Source) {
     source.run("create table d (a bigint)").await;
     source.run("insert into d (a) values (1), (2), (2), (3)").await;
