@@ -6,7 +6,7 @@
 //! ```
 //!
 //! With `STUMBLE=die` the process ends at once, as in a power failure. It cannot report this to the database, so the
-//! execution counts as running until the lease of the dead process expires (`process.lease`, 15 seconds). Then the next
+//! execution counts as running until the lease of the dead process expires (`process.lease`, 7 seconds on PostgreSQL). Then the next
 //! process that checks marks the execution as failed, and you can run the job again.
 
 use std::process::ExitCode;

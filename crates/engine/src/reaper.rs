@@ -108,12 +108,24 @@ mod tests {
     use crate::job::partition;
     use crate::{alert, render};
     use tidemill_domain::step_back::LEASE_MAX;
+    use tidemill_store::DatabaseUrl;
 
     /// `docs/guarantees.md` promises that the leases of a dead process move on within this time of their end.
     const PROMISED: Duration = Duration::from_secs(5);
 
     /// What is left of that for the work itself, when every round comes as late as it may.
     const FOR_THE_WORK: Duration = Duration::from_secs(1);
+
+    /// `docs/guarantees.md` promises that an execution of a dead process fails within this time.
+    const RECOVERED: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn with_the_default_lease_a_dead_process_is_noticed_within_ten_seconds() {
+        let url: DatabaseUrl = "postgres://host/database".parse().unwrap();
+        let lease = url.default_lease();
+
+        assert!(lease + longest_pause(lease) + FOR_THE_WORK <= RECOVERED, "{lease:?}");
+    }
 
     fn check(what: &str, looks: &[Duration]) {
         let longest: Duration = looks.iter().sum();

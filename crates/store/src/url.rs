@@ -5,6 +5,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 #[derive(Clone)]
 pub struct DatabaseUrl {
@@ -30,6 +31,15 @@ impl DatabaseUrl {
         match self.place {
             Place::Postgres(_) => Dialect::Postgres,
             Place::SqliteMemory | Place::SqliteFile(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// How long a silent process counts as alive, unless it is set. On SQLite all processes are on one machine, which
+    /// notices a dead one by its pid; and a long transaction of a step delays the heartbeat of its own process.
+    pub fn default_lease(&self) -> Duration {
+        match self.place {
+            Place::Postgres(_) => Duration::from_secs(7),
+            Place::SqliteMemory | Place::SqliteFile(_) => Duration::from_secs(15),
         }
     }
 

@@ -30,6 +30,9 @@ use tidemill_store::{DatabaseUrl, Store, StoreOptions, Tx};
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
 
+/// PostgreSQL ends a transaction that is idle for longer.
+const IDLE_MAX: Duration = Duration::from_secs(7);
+
 /// Name of the folder for the output of steps, if no other is configured.
 const LOG_FOLDER: &str = "tidemill-logs";
 
@@ -200,8 +203,8 @@ impl Context {
             max_connections: database.max_connections,
             connect_timeout: database.connect_timeout,
             busy_timeout: database.busy_timeout,
-            // A frozen process must not hold up others for as long as its lease.
-            idle_in_transaction: (self.settings().process.lease / 2).min(Duration::from_secs(10)),
+            // A frozen process must not hold up others for longer than its lease.
+            idle_in_transaction: self.lease().min(IDLE_MAX),
             synchronous: database.sqlite_synchronous,
             pooler: database.pooler,
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
@@ -291,7 +294,14 @@ impl Context {
 
     /// How this process is registered among the others.
     pub(crate) fn process_options(&self) -> ProcessOptions {
-        ProcessOptions { identity: self.identity(), ttl: self.settings().process.lease }
+        ProcessOptions { identity: self.identity(), ttl: self.lease() }
+    }
+
+    /// How long this process counts as alive without a heartbeat.
+    pub(crate) fn lease(&self) -> Duration {
+        // A URL that cannot be read ends the command elsewhere.
+        let usual = || self.database_url().map_or(Duration::from_secs(15), |url| url.default_lease());
+        self.settings().process.lease.unwrap_or_else(usual)
     }
 
     /// The user of this command line.

@@ -68,8 +68,8 @@ tables! {
 
     pub struct Process in "process." {
         name: Option<String>, Text(200) => "Name of this process in lists; host and process id if not set.";
-        lease: Duration = "15s", Period("1s", "1h") =>
-            "Heartbeat timeout: how long a silent process counts as alive.";
+        lease: Option<Duration>, Period("1s", "1h") =>
+            "Heartbeat timeout: how long a silent process counts as alive; 7s on PostgreSQL and 15s on SQLite if not set.";
     }
 
     pub struct Server in "server." {

@@ -147,7 +147,7 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
     shows("server.listen", &demo.address, "set by demo");
     shows("server.auth", "none", "set by demo");
     shows("database.url", "/tidemill.db", "set by demo");
-    shows("process.lease", "15s", "default");
+    shows("database.busy_timeout", "5s", "default");
     demo.until_told("the demo continues");
     until("a button that can be used", || {
         let page = ask(&demo.address, "GET", "/", "", "").1;

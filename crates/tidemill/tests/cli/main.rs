@@ -83,9 +83,9 @@ impl Stage {
         Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new() }
     }
 
-    /// With the database at this URL.
+    /// With the database at this URL, and the lease of SQLite: a process may freeze on a busy machine.
     fn on(url: &str) -> Self {
-        Self::new().with("TIDEMILL_DATABASE_URL", url)
+        Self::new().with("TIDEMILL_DATABASE_URL", url).with("TIDEMILL_PROCESS_LEASE", "15s")
     }
 
     fn with(mut self, name: &str, value: &str) -> Self {

@@ -181,7 +181,7 @@ async fn refused(
                 Some(id) => operate::advice_if_dead(id, store).await,
                 None => None,
             };
-            let lease = context.settings().process.lease;
+            let lease = context.lease();
             fixes.push(advice.unwrap_or_else(|| operate::wait_for_lease("its process", lease)));
             fixes.push(list);
         }

@@ -61,7 +61,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!(settings.database.init, Init::Embedded);
     assert_eq!(settings.database.connect_timeout, Duration::from_secs(5));
     assert_eq!(settings.process.name, None);
-    assert_eq!(settings.process.lease, Duration::from_secs(15));
+    assert_eq!(settings.process.lease, None);
     assert_eq!((settings.jobs.max_running, settings.jobs.max_partitions), (32, 4));
     assert_eq!((&settings.jobs.folder, &settings.jobs.roots), (&None, &None));
     assert_eq!((settings.jobs.keep_for, settings.jobs.keep_instances), (None, None));
