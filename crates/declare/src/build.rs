@@ -76,6 +76,9 @@ impl Builder<'_> {
                 job = job.default_parameter(&spec.name, default);
             }
         }
+        for (on, to) in &file.notify {
+            job = job.notify(*on, &to.value);
+        }
         if !file.is_restartable {
             job = job.not_restartable();
         }

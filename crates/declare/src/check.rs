@@ -7,6 +7,7 @@ mod flow;
 mod http;
 mod reference;
 
+use crate::Known;
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
 use crate::model::{At, JobFile, PartitionBy, Place, ReadFile, StepFile, Work, WriteFile};
 use crate::parse::Gaps;
@@ -25,17 +26,18 @@ pub(crate) struct Neighbours<'a> {
     pub(crate) invalid: Vec<&'a str>,
 }
 
-/// Checks connections, called jobs and their parameters.
+/// Checks connections, alert channels, called jobs and their parameters.
 pub(crate) fn outside(
     file: &JobFile,
     gaps: &Gaps,
-    connections: &[String],
+    known: &Known<'_>,
     neighbours: &Neighbours<'_>,
 ) -> Vec<Diagnostic> {
     let mut checker = Checker { gaps: gaps.clone(), ..Checker::of(file) };
     for step in all_steps(&file.steps) {
-        checker.connections(step, connections);
+        checker.connections(step, known.connections);
     }
+    checker.channels(known.channels);
     checker.calls(neighbours);
     checker.problems
 }
@@ -178,6 +180,24 @@ impl<'a> Checker<'a> {
     ) -> &mut Diagnostic {
         self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
         self.problems.last_mut().expect("a problem was pushed just before")
+    }
+
+    fn channels(&mut self, known: Option<&[String]>) {
+        let Some(known) = known else { return };
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for (index, (_, channel)) in self.file.notify.iter().enumerate() {
+            // It is there once for each end.
+            let is_repeated = self.file.notify[..index].iter().any(|(_, other)| other.place == channel.place);
+            if is_repeated || known.contains(&channel.value.as_str()) {
+                continue;
+            }
+            let name = &channel.value;
+            let fix = did_you_mean(name, known.iter().copied(), || {
+                format!("add [alert.mail.{name}] or [alert.webhooks.{name}] to the configuration")
+            });
+            let why = format!("the channels are {}", known.join(", "));
+            self.wrong(channel, format!("there is no alert channel {name:?}"), fix).why = Some(why);
+        }
     }
 
     fn connections(&mut self, step: &StepFile, known: &[String]) {

@@ -1,7 +1,7 @@
 //! The fingerprint of a definition, which tells whether the job has changed.
 //!
-//! It is computed from the tree: comments, blanks, quotes, the order of keys, descriptions and the schedule do not
-//! count. In `map` and `columns` the order counts, because it is that of the columns.
+//! It is computed from the tree: comments, blanks, quotes, the order of keys, descriptions, the schedule and
+//! notifications do not count. In `map` and `columns` the order counts, because it is that of the columns.
 
 use crate::document::{Content, Node};
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ pub(crate) fn fingerprint(root: &Node) -> String {
 }
 
 /// Keys that do not affect the work itself.
-const UNCOUNTED: [&str; 2] = ["description", "schedule"];
+const UNCOUNTED: [&str; 3] = ["description", "schedule", "notify"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {

@@ -14,6 +14,8 @@ use std::time::SystemTime;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     pub connections: &'a [String],
+    /// Alert channels that a job may notify; none if they are not checked.
+    pub channels: Option<&'a [String]>,
     /// Names of the program's own jobs, which files must not declare again.
     pub own_jobs: &'a [String],
 }
@@ -213,7 +215,7 @@ fn check_together(drafts: &mut [Draft], known: &Known<'_>) {
         invalid: invalid_jobs(drafts),
     };
     let outside = |Draft { file, gaps, .. }: &Draft| match file {
-        Some(file) => check::outside(file, gaps, known.connections, &neighbours),
+        Some(file) => check::outside(file, gaps, known, &neighbours),
         None => Vec::new(),
     };
     let found: Vec<Vec<Diagnostic>> = drafts.iter().map(outside).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, Value};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::notify::NotifyOn;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
@@ -48,6 +49,8 @@ pub struct JobFile {
     pub is_restartable: bool,
     pub on_crash: OnCrash,
     pub schedule: Option<At<ScheduleFile>>,
+    /// Alert channels to notify of the end.
+    pub notify: Vec<(NotifyOn, At<String>)>,
     pub steps: Vec<StepFile>,
     /// Changes when the definition changes, but not with blanks and comments.
     pub fingerprint: String,

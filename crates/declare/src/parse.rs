@@ -24,11 +24,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 pub(crate) use test::test;
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::notify::NotifyOn;
 use tidemill_domain::schedule::Schedule;
 
 tables! {
-    JOB = "a job" ["job" "description" "parameters" "restartable" "on_crash" "schedule" "steps"]
+    JOB = "a job" ["job" "description" "parameters" "restartable" "on_crash" "schedule" "notify" "steps"]
         "job: NAME, steps: and a list of steps";
+    NOTIFY = "notify" ["on" "to"]
+        "notify: { on: failed, to: ops }";
     RESTART = "on_crash" ["restart"]
         "on_crash: { restart: 3 }";
     SCHEDULE = "a schedule" ["cron" "zone" "windows" "outside" "missed" "overlap" "grace" "parameters"]
@@ -74,6 +77,7 @@ fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<Job
         (Some(node), Some(name)) => reader.schedule(node, &name.value),
         _ => None,
     };
+    let notify = fields.get("notify").map_or(Some(Vec::new()), |node| reader.notify(node));
     let steps = reader.required(fields, "steps").and_then(|node| reader.steps(node, "steps"));
     if steps.is_none() {
         reader.gaps.steps.push(None);
@@ -86,6 +90,7 @@ fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<Job
         is_restartable,
         on_crash: on_crash.unwrap_or(OnCrash::Fail),
         schedule,
+        notify: notify.unwrap_or_default(),
         steps: steps.unwrap_or_default(),
         fingerprint: fingerprint(root),
         source: reader.source.clone(),
@@ -108,6 +113,27 @@ fn on_crash(reader: &mut Reader<'_>, node: &Node) -> Option<OnCrash> {
 }
 
 impl Reader<'_> {
+    /// One table, or a list; each with one or several ends and channels.
+    fn notify(&mut self, node: &Node) -> Option<Vec<(NotifyOn, At<String>)>> {
+        let items = match &node.content {
+            Content::List(items) if !items.is_empty() => items.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let words = NotifyOn::ALL.map(|on| (on.as_str(), on));
+        let tables = all(items.iter().map(|item| {
+            let fields = self.table(item, "notify", NOTIFY)?;
+            let ends = self.required(&fields, "on").and_then(|node| {
+                let items = self.items(node, "on")?;
+                all(items.iter().map(|item| self.word(item, "on", &words)))
+            });
+            let channels = self.required(&fields, "to").and_then(|node| self.texts(node, "to"));
+            let (ends, channels) = (ends?, channels?);
+            let each = |on: &NotifyOn| channels.iter().map(|to| (*on, to.clone())).collect::<Vec<_>>();
+            Some(ends.iter().flat_map(each).collect::<Vec<_>>())
+        }));
+        Some(tables?.concat())
+    }
+
     /// Named after the job.
     fn schedule(&mut self, node: &Node, job: &str) -> Option<At<ScheduleFile>> {
         let fields = self.table(node, "schedule", SCHEDULE)?;

@@ -10,6 +10,7 @@ pub mod flow;
 pub mod instance;
 pub mod launch;
 pub mod lifecycle;
+pub mod notify;
 pub mod parameter;
 pub mod partition;
 pub mod pool;

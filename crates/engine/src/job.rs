@@ -74,5 +74,6 @@ pub use sql_step::SqlStatements;
 pub use step::Step;
 pub use tasklet::{RepeatStatus, TaskletScope};
 pub use tidemill_domain::job::command::CommandExit;
+pub use tidemill_domain::job::notify::NotifyOn;
 pub use tidemill_domain::job::pool::PoolUse;
 pub use tidemill_domain::job::spark::Granted;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tidemill_domain::alert::Notice;
+use tidemill_domain::job::notify::JOB_END;
 use tidemill_engine::alert::channel::{Channel, Delivering, DeliveryError};
 use tidemill_engine::alert::message::{Announcement, Message};
 
@@ -100,10 +101,14 @@ impl Mail {
             Notice::Fired => announcement.severity.as_str(),
             Notice::Resolved => announcement.notice.as_str(),
         };
+        let title = match rule.as_str() {
+            JOB_END => format!("[Tidemill] {}", announcement.summary),
+            rule => format!("[Tidemill] {state}: {rule} for {subject}"),
+        };
         let (at, domain) = (announcement.at.as_micros(), self.from.email.domain());
         let mut letter = Letter::builder()
             .from(self.from.clone())
-            .subject(format!("[Tidemill] {state}: {rule} for {subject}"))
+            .subject(title)
             .message_id(Some(format!("<tidemill-alert-{}-{at}@{domain}>", message.id)))
             .header(ContentType::TEXT_PLAIN);
         if let Ok(name) = HeaderName::new_from_ascii("Auto-Submitted".to_owned()) {

@@ -102,7 +102,8 @@ impl Alerts<'_> {
         {
             let body = compose(&judgement, told);
             for channel in judging.channels {
-                self.alert_delivery_insert(&judging, told, channel, &body, now).await?;
+                self.alert_delivery_insert((judging.rule, judging.subject), told, channel, &body, now)
+                    .await?;
             }
             self.wake(ALERT_DELIVERY);
         }

@@ -44,7 +44,7 @@ impl Definitions {
     /// The job of one file; it may run those of the other files of its folder.
     pub(crate) fn of_file(path: &Path, settings: &Settings, origin: Parameters) -> Result<Self, Failure> {
         let connections = Connections::of(settings, origin)?;
-        let known = Known { connections: &connections.names(), own_jobs: &[] };
+        let known = connections.known(&[]);
         let (file, others) = load_beside(path, &known)?;
         let jobs = JobRegistry::new([connections.build(&file, &others)?])?;
         Ok(Self { jobs, files: vec![file], flag: format!(" --file {}", shown(path)), ..Self::default() })
@@ -120,7 +120,7 @@ impl JobFolder {
         // Before the files are read, so that a later change is noticed.
         let state = folder_state(&self.path).unwrap_or_default();
         let own_jobs = self.own.jobs.names();
-        let known = Known { connections: &self.connections.names(), own_jobs: &own_jobs };
+        let known = self.connections.known(&own_jobs);
         let Folder { mut files, mut invalid } = load_folder(&self.path, &known)?;
         let mut jobs: Vec<Job> = self.own.jobs.iter().cloned().collect();
         let all = files.clone();
@@ -196,10 +196,13 @@ pub(crate) enum Parameters {
     Stored,
 }
 
-/// The databases that files name, and Kafka.
+/// The databases and alert channels that files name, and Kafka.
 #[derive(Debug)]
 struct Connections {
     databases: BTreeMap<String, Database>,
+    names: Vec<String>,
+    /// The alert channels.
+    channels: Vec<String>,
     /// Only those who read a topic have to care.
     kafka: Result<KafkaOptions, KafkaError>,
     reach: Reach,
@@ -215,11 +218,13 @@ impl Connections {
             (None, Parameters::Given) => Reach::Any,
             (None, Parameters::Stored) => Reach::Named,
         };
-        Ok(Self { databases, kafka: kafka_options(settings, None), reach })
+        let names = settings.connections.keys().cloned().collect();
+        let channels = settings.alert.channels();
+        Ok(Self { databases, names, channels, kafka: kafka_options(settings, None), reach })
     }
 
-    fn names(&self) -> Vec<String> {
-        self.databases.keys().cloned().collect()
+    fn known<'a>(&'a self, own_jobs: &'a [String]) -> Known<'a> {
+        Known { connections: &self.names, channels: Some(&self.channels), own_jobs }
     }
 
     fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Diagnostics> {

@@ -12,7 +12,8 @@ const FILES_MIN: usize = 25;
 /// All problems of a file or folder. A file is copied to `folder`, which has no other job files.
 fn refusal(path: &Path, folder: &TempDir) -> Option<Diagnostics> {
     let connections = ["warehouse".to_owned(), "shop".to_owned()];
-    let known = Known { connections: &connections, own_jobs: &[] };
+    let channels = ["log".to_owned(), "ops".to_owned()];
+    let known = Known { connections: &connections, channels: Some(&channels), own_jobs: &[] };
     if path.is_dir() {
         let invalid = load_folder(path, &known).unwrap().invalid;
         return Diagnostics::join(invalid.into_iter().map(|file| file.problems));

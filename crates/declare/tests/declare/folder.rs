@@ -76,7 +76,7 @@ fn all_files_that_declare_the_same_job_are_invalid() {
         ("b.yaml", &job("b", None)),
         ("c.yaml", &job("c", None)),
     ]);
-    let known = Known { connections: &[], own_jobs: &["c".to_owned()] };
+    let known = Known { own_jobs: &["c".to_owned()], ..Known::default() };
 
     let loaded = load_folder(folder.path(), &known).unwrap();
 

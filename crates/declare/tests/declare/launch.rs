@@ -42,7 +42,7 @@ fn a_connection_that_the_configuration_does_not_have_is_refused() {
     let path = folder.path().join("a.yaml");
     std::fs::write(&path, JOB).unwrap();
 
-    assert!(load_beside(&path, &Known { connections: &connections, own_jobs: &[] }).is_ok());
+    assert!(load_beside(&path, &Known { connections: &connections, ..Known::default() }).is_ok());
     let wrong = load_beside(&path, &Known::default()).unwrap_err();
     assert_eq!(wrong.problems()[0].fix, "add [connections.shop] with its url to the configuration");
 }

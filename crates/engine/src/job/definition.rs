@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::notify::{Notify, NotifyOn};
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
 use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 
@@ -37,6 +38,7 @@ pub struct Job {
     is_restartable: bool,
     on_crash: OnCrash,
     fingerprint: Option<String>,
+    notify: Vec<Notify>,
 }
 
 tidemill_domain::getters!(Job {
@@ -60,6 +62,7 @@ impl Job {
             is_restartable: true,
             on_crash: OnCrash::Fail,
             fingerprint: None,
+            notify: Vec::new(),
         }
     }
 
@@ -141,6 +144,11 @@ impl Job {
         pub fn not_restartable(self) { self.is_restartable = false }
         /// What happens when the process that runs it dies. By default the execution fails, and an operator decides.
         pub fn on_crash(self, on_crash: OnCrash) { self.on_crash = on_crash }
+        /// Notifies an alert channel of the configuration when it ends. The notice is stored with the end, and a server
+        /// delivers it.
+        pub fn notify(self, on: NotifyOn, to: impl Into<String>) {
+            self.notify.push(Notify { on, to: to.into() })
+        }
         /// Identifies the definition, for example by version or hash. A restart with another one is refused unless
         /// accepted, and processes run only partitions of the same definition.
         pub fn fingerprint(self, fingerprint: impl Into<String>) { self.fingerprint = Some(fingerprint.into()) }
@@ -169,6 +177,10 @@ impl Job {
     /// What happens when the process that runs it dies.
     pub fn crash_policy(&self) -> OnCrash {
         self.on_crash
+    }
+
+    pub(crate) fn notifies(&self) -> &[Notify] {
+        &self.notify
     }
 
     /// The fingerprint of the definition, if it has one.

@@ -198,6 +198,7 @@ impl Launching<'_> {
             on_crash: job.crash_policy(),
             crash_restarts: self.crash_restarts,
             fingerprint: job.definition(),
+            notify: job.notifies(),
             accepts_change: self.launcher.accepts_change,
             by: self.launcher.process().id(),
             actor,

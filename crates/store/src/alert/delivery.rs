@@ -1,6 +1,6 @@
 //! Notices on their way to a channel. Sent at least once: again, if a process dies between sending and settling.
 
-use super::{Judging, object};
+use super::object;
 use crate::error::Result;
 use crate::statement::{Columns, Stored, statements, stored};
 use crate::tx::Alerts;
@@ -92,9 +92,9 @@ fn bounded(text: &str) -> String {
 
 statements! {
     fn alert_delivery_insert(
-        judging: &Judging<'_>, notice: Notice, channel: &str, body: &str, now: Timestamp,
+        of: (&str, &Subject), notice: Notice, channel: &str, body: &str, now: Timestamp,
     ) -> () {
-        bind(judging.rule, judging.subject.as_str(), notice.as_str(), channel, body, now)
+        bind(of.0, of.1.as_str(), notice.as_str(), channel, body, now)
         "insert into tidemill_alert_delivery
              (rule, subject, notice, channel, body, created_at, attempt, run_after)
          values ($1, $2, $3, $4, $5, $6, 0, $6)"

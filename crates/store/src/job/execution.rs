@@ -4,6 +4,7 @@ use super::columns::ExitColumns;
 use super::list::ExecutionNote;
 use super::record::{EXECUTION, ParameterRow};
 use super::{LaunchRequest, columns, object};
+use crate::alert::ALERT_DELIVERY;
 use crate::codec::DbStamp;
 use crate::error::Result;
 use crate::statement::{rows, statements, stored};
@@ -12,6 +13,7 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
+use tidemill_domain::job::notify::{self, JOB_END, JobEnd, Notify};
 use tidemill_domain::job::{
     BatchStatus, ExecutionId, ExitStatus, InstanceId, JobParameter, StepExecutionId, context,
 };
@@ -109,7 +111,7 @@ impl Jobs<'_> {
         self.fail_steps(id, exit).await?;
         let actor = self.process_actor(fence.owner).await?;
         let now = self.now().await?;
-        self.save_end(id, after, exit, now.into(), false).await?;
+        self.save_end(id, after, exit, now, false).await?;
         let entry = AuditEntry::new(actor, "execution.end", &object(id))
             .from_to(before.as_str(), after.as_str())
             .because(&exit.code);
@@ -125,14 +127,39 @@ impl Jobs<'_> {
         id: ExecutionId,
         status: BatchStatus,
         exit: &ExitStatus,
-        now: DbStamp,
+        at: Timestamp,
         restart_due: bool,
     ) -> Result<()> {
-        let (exit, long) = columns::exit(exit);
-        let (id, exit) = (id.get(), Some(&exit));
-        let change = StatusChange { id, status, started_at: None, ended_at: Some(now), exit, now };
+        let (stored, long) = columns::exit(exit);
+        let now = at.into();
+        let ended_at = Some(now);
+        let change =
+            StatusChange { id: id.get(), status, started_at: None, ended_at, exit: Some(&stored), now };
         self.job_execution_save_status(&change).await?;
-        self.job_note_save_end(id, long.as_deref(), restart_due).await?;
+        self.job_note_save_end(id.get(), long.as_deref(), restart_due).await?;
+        // A job that is restarted automatically has not ended.
+        if !restart_due {
+            self.notify_end(id, status, &exit.code, at).await?;
+        }
+        Ok(())
+    }
+
+    /// Queues the notices of the end for the alert channels that the launch named.
+    async fn notify_end(
+        &mut self,
+        execution: ExecutionId,
+        status: BatchStatus,
+        exit_code: &str,
+        at: Timestamp,
+    ) -> Result<()> {
+        let Some((job, stored)) = self.job_note_notify(execution).await? else { return Ok(()) };
+        let end = JobEnd { job: &job, execution, status, exit_code, at };
+        let Ok(subject) = end.subject() else { return Ok(()) };
+        let (all, body) = (Notify::from_text(&stored), end.to_json());
+        for channel in notify::channels(&all, status) {
+            self.alert_delivery_insert((JOB_END, &subject), end.notice(), channel, &body, at).await?;
+            self.wake(ALERT_DELIVERY);
+        }
         Ok(())
     }
 
@@ -313,16 +340,26 @@ statements! {
         bind(
             execution, request.by, &request.actor.name, request.on_crash.as_str(),
             i64::from(request.on_crash.limit()), request.crash_restarts, request.fingerprint,
+            Notify::to_text(request.notify),
         )
         "insert into tidemill_job_execution
-             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
-         values ($1, $2, $3, $4, $5, $6, $7)"
+             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint,
+              notify)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)"
     }
 
     fn job_note_find(execution: i64) -> Option<ExecutionNote> {
         "select job_execution_id, owner, on_crash, crash_restart_limit, restart_due, stop_requested_at,
                 stop_requested_by, stop_reason, fingerprint
          from tidemill_job_execution where job_execution_id = $1"
+    }
+
+    /// The name of the job and what to notify of its end; nothing if nobody is notified.
+    fn job_note_notify(execution: ExecutionId) -> Option<(String, String)> {
+        "select i.job_name, n.notify from tidemill_job_execution n
+         join batch_job_execution e on e.job_execution_id = n.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         where n.job_execution_id = $1 and n.notify is not null"
     }
 
     /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.

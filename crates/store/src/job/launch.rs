@@ -12,6 +12,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::instance::{RUN_ID, job_key};
 use tidemill_domain::job::launch::{self, InstanceEnd, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::notify::Notify;
 use tidemill_domain::job::parameter::ParametersInvalid;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
 use tidemill_domain::lease::{LeaseKey, Term};
@@ -32,6 +33,8 @@ pub struct LaunchRequest<'a> {
     pub crash_restarts: u32,
     /// Fingerprint of the job's definition, if it has one.
     pub fingerprint: Option<&'a str>,
+    /// Who is notified of the end.
+    pub notify: &'a [Notify],
     /// Whether the definition may differ from that of the last execution.
     pub accepts_change: bool,
     pub by: ProcessId,

@@ -118,9 +118,9 @@ impl Jobs<'_> {
         }
         let exit = ExitStatus::failed(format!("recovered by {}: {reason}", actor.name));
         self.fail_steps(id, &exit).await?;
-        let now = self.now().await?.into();
+        let now = self.now().await?;
         let message = columns::exit(&exit).0.message;
-        self.job_step_fail_unknown(id, &message, now).await?;
+        self.job_step_fail_unknown(id, &message, now.into()).await?;
         self.save_end(id, to, &exit, now, false).await?;
         self.audit_order(&head, actor, ExecutionTransition::Recovered, to, Some(reason)).await?;
         Ok(ExecutionChanged::Done { from, to })

@@ -108,7 +108,7 @@ impl Jobs<'_> {
         let exit = ExitStatus::failed(loss(&row));
         self.fail_steps(execution, &exit).await?;
         let now = self.now().await?;
-        self.save_end(execution, after, &exit, now.into(), is_restart_due).await?;
+        self.save_end(execution, after, &exit, now, is_restart_due).await?;
         self.lease_forget_free(&lease_key(execution)).await?;
         let entry = AuditEntry::new(Actor::system(), "execution.lost", &object(execution))
             .from_to(before.as_str(), after.as_str())

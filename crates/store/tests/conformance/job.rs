@@ -21,6 +21,7 @@ mod chunk;
 mod history;
 mod launch;
 mod list;
+mod notify;
 mod operate;
 mod orphan;
 mod partition;
@@ -55,6 +56,7 @@ pub(crate) fn request<'a>(
         on_crash: OnCrash::Fail,
         crash_restarts: 0,
         fingerprint: None,
+        notify: &[],
         accepts_change: false,
         by,
         actor,

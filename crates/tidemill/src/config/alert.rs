@@ -63,6 +63,14 @@ pub struct RuleSettings {
     pub is_enabled: bool,
 }
 
+impl Alert {
+    /// The names of all channels.
+    pub fn channels(&self) -> Vec<String> {
+        let named = self.webhooks.keys().chain(self.mail.keys()).cloned();
+        std::iter::once(channel::LOG.to_owned()).chain(named).collect()
+    }
+}
+
 pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
     let webhooks = reader.names::<WebhookSettings>();
     let mut channels = reader.names::<MailSettings>();

@@ -184,6 +184,29 @@ fn a_server_that_cannot_be_trusted_or_a_mailbox_that_is_not_there_gets_no_mail()
 }
 
 #[test]
+fn the_end_of_a_job_that_ran_without_a_server_is_posted_once_there_is_one() {
+    let stage = stage();
+    let path = stage.path("jobs/load.yaml");
+    let job = fs::read_to_string(&path).unwrap();
+    fs::write(&path, job.replace("steps:", "notify: { on: [failed, stopped], to: hook }\nsteps:")).unwrap();
+    let (url, posted) = receiver();
+    let configuration = format!("[alert.webhooks.hook]\nurl = \"{url}\"\nallow_private = true\n");
+    fs::write(stage.path("tidemill.toml"), configuration).unwrap();
+
+    assert_ne!(stage.run(&["job", "run", "jobs/load.yaml"]).code, Some(0));
+    fs::write(stage.path("ok"), "").unwrap();
+    stage.run(&["job", "run", "jobs/load.yaml"]).succeeds();
+    let _served = Served::start(&stage, &[]);
+
+    let is_end = |notice: &&Value| notice["rule"] == "job_end";
+    let notice = until("a webhook about the end", || posted.lock().unwrap().iter().find(is_end).cloned());
+    assert_eq!((&notice["status"], &notice["execution"]), (&"FAILED".into(), &1.into()), "{notice}");
+    assert_eq!(notice["summary"], "job load failed: execution 1");
+    // One that completed is not among those that the job names.
+    assert_eq!(posted.lock().unwrap().iter().filter(is_end).count(), 1);
+}
+
+#[test]
 fn durations_and_active_executions_are_scraped() {
     let stage = stage();
     let waits = "[\"sh\", \"-c\", \"until test -e done; do sleep 0.1; done\"]";

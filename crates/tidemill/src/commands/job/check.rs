@@ -19,7 +19,8 @@ use tidemill_engine::schedule::Schedule;
 pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit> {
     let connections: Vec<String> = context.settings().connections.keys().cloned().collect();
     let own_jobs = context.definitions.jobs.names();
-    let known = Known { connections: &connections, own_jobs: &own_jobs };
+    let channels = context.settings().alert.channels();
+    let known = Known { connections: &connections, channels: Some(&channels), own_jobs: &own_jobs };
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {

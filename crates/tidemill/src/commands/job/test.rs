@@ -42,7 +42,7 @@ async fn file(path: &Path) -> Result<Vec<Tested>> {
     let test = load_test(path)?;
     let connections = test.cases.iter().flat_map(|case| case.connections.keys().cloned());
     let connections: Vec<String> = connections.collect();
-    let known = Known { connections: &connections, own_jobs: &[] };
+    let known = Known { connections: &connections, ..Known::default() };
     let (job, others) = load_beside(job_of(path)?, &known)?;
     let bench = Bench { job, others, connections, folder: folder_of(path)? };
     let mut tested = Vec::new();

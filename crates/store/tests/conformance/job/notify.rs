@@ -1,0 +1,95 @@
+//! Notices of the end of an execution: written in the transaction that ends it, whoever ends it.
+
+use super::{ann, day, end, lose_all, request, try_launch};
+use crate::Bench;
+use tidemill_domain::alert::Notice;
+use tidemill_domain::job::BatchStatus;
+use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::notify::{JOB_END, Notify, NotifyOn};
+use tidemill_store::job::{LaunchRequest, Launched};
+
+crate::on_both![
+    an_end_is_queued_for_the_channels_that_hear_of_it,
+    an_end_that_does_not_commit_is_not_queued,
+    a_lost_execution_notifies_unless_it_is_restarted,
+    an_execution_that_an_operator_recovers_notifies,
+];
+
+fn notifies() -> Vec<Notify> {
+    let one = |on, to: &str| Notify { on, to: to.to_owned() };
+    vec![one(NotifyOn::Failed, "ops"), one(NotifyOn::Always, "hook"), one(NotifyOn::Stopped, "desk")]
+}
+
+async fn launched(bench: &Bench, process: u128, on_crash: OnCrash) -> Launched {
+    let by = bench.process(process).await;
+    let (parameters, actor, notify) = (day(&process.to_string()), ann(), notifies());
+    let request = LaunchRequest { notify: &notify, on_crash, ..request(&parameters, by, &actor) };
+    let launched = try_launch(bench, &request).await.unwrap();
+    let (lease, fence) = (&launched.lease, launched.granted.fence);
+    let mut tx = bench.begin().await;
+    assert!(tx.jobs().begin_execution(launched.execution, lease, fence).await.unwrap());
+    tx.commit().await.unwrap();
+    launched
+}
+
+/// The channels that have a notice waiting, oldest first.
+async fn queued(bench: &Bench) -> Vec<String> {
+    let mut found = bench.begin().await.alerts().deliveries(10).await.unwrap();
+    found.reverse();
+    found.into_iter().map(|record| record.delivery.channel).collect()
+}
+
+async fn an_end_is_queued_for_the_channels_that_hear_of_it(bench: Bench) {
+    let failed = launched(&bench, 1, OnCrash::Fail).await;
+    let completed = launched(&bench, 2, OnCrash::Fail).await;
+
+    assert!(end(&bench, &failed, BatchStatus::Failed).await);
+    assert!(end(&bench, &completed, BatchStatus::Completed).await);
+    assert!(!end(&bench, &completed, BatchStatus::Completed).await);
+
+    assert_eq!(queued(&bench).await, ["hook", "ops", "hook"]);
+    let found = bench.begin().await.alerts().deliveries(1).await.unwrap().remove(0);
+    let body: serde_json::Value = serde_json::from_str(&found.delivery.body).unwrap();
+    assert_eq!((found.delivery.rule.as_str(), found.delivery.subject.as_str()), (JOB_END, "job/load"));
+    assert_eq!(found.delivery.notice, Notice::Resolved);
+    assert_eq!(
+        (&body["execution"], &body["status"]),
+        (&completed.execution.get().into(), &"COMPLETED".into())
+    );
+    assert_eq!(body["summary"], format!("job load completed: execution {}", completed.execution));
+}
+
+async fn an_end_that_does_not_commit_is_not_queued(bench: Bench) {
+    let launched = launched(&bench, 1, OnCrash::Fail).await;
+    let (lease, fence, status) = (&launched.lease, launched.granted.fence, BatchStatus::Failed);
+    let mut tx = bench.begin().await;
+    let exit = tidemill_domain::job::ExitStatus::new("FAILED");
+    assert!(tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await.unwrap());
+
+    drop(tx);
+
+    assert!(queued(&bench).await.is_empty());
+}
+
+async fn a_lost_execution_notifies_unless_it_is_restarted(bench: Bench) {
+    launched(&bench, 1, OnCrash::Restart { limit: 1 }).await;
+    lose_all(&bench).await;
+    assert!(queued(&bench).await.is_empty(), "it goes on");
+
+    launched(&bench, 2, OnCrash::Fail).await;
+    lose_all(&bench).await;
+
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
+}
+
+async fn an_execution_that_an_operator_recovers_notifies(bench: Bench) {
+    let launched = launched(&bench, 1, OnCrash::Fail).await;
+    end(&bench, &launched, BatchStatus::Unknown).await;
+    assert_eq!(queued(&bench).await, ["hook"]);
+
+    let mut tx = bench.begin().await;
+    let _changed = tx.jobs().recover_execution(launched.execution, &ann(), "it is gone").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(queued(&bench).await, ["hook", "hook", "ops"]);
+}
