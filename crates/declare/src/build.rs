@@ -26,11 +26,13 @@ mod lookup;
 mod names;
 mod path;
 mod process;
+mod set;
 mod sort;
 mod statement;
 mod write;
 
 pub use path::Reach;
+pub(crate) use set::COUNTERS;
 
 /// Longest chain of jobs that run jobs.
 const DEPTH_MAX: usize = 8;
@@ -103,6 +105,7 @@ impl Builder<'_> {
 
     fn node(&self, flow: StepFlow, file: &StepFile) -> Built<StepFlow> {
         let name = file.name.value.as_str();
+        let set = file.set.iter().map(|(name, _)| name.value.clone()).collect();
         let mut step = match &file.work {
             Work::Decide(text) => return self.decision(flow, name, text),
             Work::Flow(steps) => return Ok(flow.flow(name, self.flow(steps)?)),
@@ -114,11 +117,12 @@ impl Builder<'_> {
             }
             Work::Chunk(chunk) => self.chunk(name, chunk, file.allow_start_if_complete)?,
             Work::Job(call) => self.job_step(name, call)?,
-            Work::Command(command) => self.command(name, command)?,
-            Work::Sql(statements) => self.sql(name, statements)?,
+            Work::Command(command) => self.command(name, command, set)?,
+            Work::Sql(statements) => self.sql(name, statements, &file.set)?,
             Work::Assert(all) => self.assertions(name, all)?,
-            Work::Spark(app) => self.spark(name, app)?,
+            Work::Spark(app) => self.spark(name, app, set)?,
         };
+        step = set::setting(step, file);
         if file.allow_start_if_complete {
             step = step.allow_start_if_complete();
         }

@@ -66,6 +66,7 @@ pub(crate) fn alone(file: &JobFile, gaps: &Gaps) -> Vec<Diagnostic> {
         }
         checker.references(step);
         checker.granted(step);
+        checker.values_of(step);
         if let Work::Chunk(chunk) = &step.work {
             checker.chunk(chunk);
         }

@@ -14,7 +14,7 @@ mod scope;
 mod value;
 
 pub use function::{FUNCTIONS, Function};
-pub use scope::Scope;
+pub use scope::{CONTEXT, Scope};
 
 use inspect::UsedNames;
 

@@ -29,9 +29,8 @@ impl Names {
     fn below(key: &str) -> Self {
         match key {
             "map" | "columns" => Self::Ordered,
-            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "validate" | "lookup" => {
-                Self::Free
-            }
+            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" | "validate" | "lookup"
+            | "set" => Self::Free,
             _ => Self::Known,
         }
     }

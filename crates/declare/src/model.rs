@@ -98,6 +98,19 @@ pub struct StepFile {
     /// Maximum number of starts in one instance.
     pub start_limit: Option<u32>,
     pub pool: Option<At<PoolUse>>,
+    /// Names of values that it sets, and where they come from: a query, a counter, or a key of the output.
+    pub set: Vec<(At<String>, At<String>)>,
+}
+
+impl StepFile {
+    /// The names of all values that it sets for later steps.
+    pub(crate) fn set_names(&self) -> impl Iterator<Item = &At<String>> {
+        let asserted = match &self.work {
+            Work::Assert(all) => all.as_slice(),
+            _ => &[],
+        };
+        self.set.iter().map(|(name, _)| name).chain(asserted.iter().filter_map(|one| one.set.as_ref()))
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -330,6 +343,8 @@ pub struct AssertFile {
     /// A CEL expression over `value`, `row`, `rows`, `now` and `parameters`.
     pub expect: At<String>,
     pub severity: Severity,
+    /// The name under which later steps read the value.
+    pub set: Option<At<String>>,
     /// None means the job's own database.
     pub connection: Option<At<String>>,
 }

@@ -46,7 +46,11 @@ async fn evaluate(
     let names = declared.in_step(scope.step());
     let (mut failed, mut warned) = (Vec::new(), Vec::new());
     for assertion in all.iter() {
-        let Err(reason) = assertion.check(scope.step(), &names).await? else { continue };
+        let (value, checked) = assertion.check(scope.step(), &names).await?;
+        if let Some(name) = &assertion.file.set {
+            scope.context().put(&name.value, value.to_context());
+        }
+        let Err(reason) = checked else { continue };
         match assertion.file.severity {
             Severity::Fail => failed.push(reason),
             Severity::Warn => warned.push(format!("warning: {reason}")),
@@ -65,16 +69,21 @@ async fn evaluate(
 }
 
 impl Assertion {
-    /// The inner error is a broken expectation; the outer one means that the query failed.
-    async fn check(&self, scope: &StepScope, names: &Names) -> Result<Result<(), String>, ItemError> {
+    /// The value, and whether it is as expected. The outer error means that the query failed.
+    async fn check(
+        &self,
+        scope: &StepScope,
+        names: &Names,
+    ) -> Result<(Value, Result<(), String>), ItemError> {
         let (first, rows) = self.rows(scope, names).await?;
         let value = first.as_ref().and_then(|row| row.values().first()).cloned().unwrap_or(Value::Null);
+        let found = value.clone();
         let now = scope.store().read().await?.now().await?;
         let others = [("value", value), ("rows", rows.into()), ("now", now.into())];
         let others: Names = others.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
         let variables = Scope { row: first.as_ref(), parameters: names, others: &others };
         let trouble = match self.expect.is_true(&variables) {
-            Ok(true) => return Ok(Ok(())),
+            Ok(true) => return Ok((found, Ok(()))),
             Ok(false) => String::new(),
             Err(_) if first.is_none() => ", and the query returned no row".to_owned(),
             Err(error) => format!(", which cannot be evaluated: {}", error.message()),
@@ -84,13 +93,13 @@ impl Assertion {
         let fields = self.expect.fields("row").into_iter();
         let fields =
             fields.filter_map(|(name, _)| Some((format!("row.{name}"), first.as_ref()?.value(&name).ok()?)));
-        let mut found: Vec<String> =
+        let mut parts: Vec<String> =
             used.chain(fields).map(|(name, value)| format!("{name} = {}", shown(value))).collect();
-        if found.is_empty() {
-            found.push(format!("rows = {rows}"));
+        if parts.is_empty() {
+            parts.push(format!("rows = {rows}"));
         }
         let expected = self.file.expect.value.trim();
-        Ok(Err(format!("expected {expected}{trouble}; found {}", found.join(", "))))
+        Ok((found, Err(format!("expected {expected}{trouble}; found {}", parts.join(", ")))))
     }
 
     /// The first row, and the number of rows up to the limit.

@@ -14,7 +14,7 @@ use tidemill_engine::item::sql::Database;
 use tidemill_engine::job::{CommandExit, CommandSpec, SparkSpec, SqlStatements, Step, StepScope};
 
 impl Builder<'_> {
-    pub(super) fn command(&self, name: &str, file: &CommandFile) -> Built<Step> {
+    pub(super) fn command(&self, name: &str, file: &CommandFile, values: Vec<String>) -> Built<Step> {
         let Some((program, arguments)) = file.words.split_first() else {
             let (what, fix) = ("the command has no words", "write command: [PROGRAM, ARGUMENT...]");
             return Err(self.refusal(self.file.name.place, what, fix));
@@ -41,6 +41,7 @@ impl Builder<'_> {
             if let Some(timeout) = file.timeout {
                 command = command.timeout(timeout);
             }
+            command = command.values(&values);
             for (number, code) in &file.exit_codes {
                 command = command.exit_code(*number, meaning(code));
             }
@@ -48,7 +49,7 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn spark(&self, name: &str, file: &SparkFile) -> Built<Step> {
+    pub(super) fn spark(&self, name: &str, file: &SparkFile, values: Vec<String>) -> Built<Step> {
         let app = self.path(&file.app, None)?;
         let (args, conf) = (self.templates(&file.args)?, self.named_templates(&file.conf)?);
         let master = file.master.as_ref().map(|text| self.template(text)).transpose()?;
@@ -57,7 +58,8 @@ impl Builder<'_> {
             let names = declared.in_step(scope);
             let word = |text: &Template| argument(text, scope, &names, &specs);
             let args: Vec<String> = args.iter().map(word).collect::<Result<_, _>>()?;
-            let mut spark = SparkSpec::new(app.rendered(scope, &names)?).args(args);
+            let spark = SparkSpec::new(app.rendered(scope, &names)?).args(args);
+            let mut spark = spark.command(|command| command.values(&values));
             if let Some(master) = &master {
                 spark = spark.master(word(master)?);
             }
@@ -71,10 +73,11 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn sql(&self, name: &str, file: &SqlFile) -> Built<Step> {
-        let statements =
-            file.statements.iter().map(|text| self.parsed(text, Template::parse_sql, "correct the text"));
-        let statements = statements.collect::<Built<Vec<_>>>()?;
+    pub(super) fn sql(&self, name: &str, file: &SqlFile, set: &[(At<String>, At<String>)]) -> Built<Step> {
+        let parsed = |text| self.parsed(text, Template::parse_sql, "correct the text");
+        let statements = file.statements.iter().map(parsed).collect::<Built<Vec<_>>>()?;
+        let set = set.iter().map(|(name, query)| Ok((name.value.clone(), parsed(query)?)));
+        let set = set.collect::<Built<Vec<_>>>()?;
         let connection = self.connection(file.connection.as_ref())?;
         let declared = self.parameter_names();
         Ok(Step::sql(name, move |scope| {
@@ -82,7 +85,11 @@ impl Builder<'_> {
             let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
             let bound = statements.iter().map(|statement| hinted(statement, scope).bind(&names, &database));
             let bound: Vec<_> = bound.collect::<Result<_, _>>().map_err(ItemError::fatal)?;
-            let statements = SqlStatements::new(bound);
+            let mut statements = SqlStatements::new(bound);
+            for (name, query) in &set {
+                let query = hinted(query, scope).bind(&names, &database).map_err(ItemError::fatal)?;
+                statements = statements.value(name, query);
+            }
             Ok(match &connection {
                 Some(database) => statements.on(database.clone()),
                 None => statements,

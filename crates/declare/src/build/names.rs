@@ -2,7 +2,7 @@
 
 use super::{Builder, Built};
 use crate::diagnostic::BadText;
-use crate::expression::Expression;
+use crate::expression::{CONTEXT, Expression};
 use crate::model::{At, Names, Place};
 use crate::template::Template;
 use std::sync::Arc;
@@ -23,9 +23,12 @@ impl ParameterNames {
         missing.chain(given).collect()
     }
 
-    /// All values of a step's run, including those of its pool and its partition.
+    /// All values of a step's run, including those of earlier steps, of its pool and of its partition.
     pub(super) fn in_step(&self, scope: &StepScope) -> Names {
         let mut names = self.values(scope.parameters());
+        for (name, value) in scope.job_context().iter() {
+            names.entry(format!("{CONTEXT}{name}")).or_insert_with(|| Value::from_json(value.clone()));
+        }
         let context = scope.context();
         if let Some(file) = context.get("file").and_then(|file| file.as_str()) {
             names.insert("file".to_owned(), file.into());

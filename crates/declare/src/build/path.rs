@@ -2,11 +2,12 @@
 
 use super::names::rendered;
 use super::{Builder, Built};
+use crate::expression::CONTEXT;
 use crate::model::{At, ChunkFile, Names, PartitionBy};
 use crate::template::Template;
 use std::path::{Path, PathBuf};
 use tidemill_domain::code::Code;
-use tidemill_domain::item::ItemError;
+use tidemill_domain::item::{ItemError, Value};
 use tidemill_domain::job::JobParameters;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_engine::item::Roots;
@@ -96,6 +97,14 @@ pub(super) fn argument(
     specs: &[ParameterSpec],
 ) -> Result<String, ItemError> {
     accepted(template.first_names(), scope.parameters(), specs)?;
+    let is_option = |name: &&str| match names.get(*name) {
+        Some(Value::Text(text)) => name.starts_with(CONTEXT) && text.starts_with('-'),
+        _ => false,
+    };
+    if let Some(name) = template.first_names().find(is_option) {
+        let text = format!("the value {name} begins with -, so the program would take it for an option");
+        return Err(ItemError::fatal(text));
+    }
     rendered(template, names)
 }
 

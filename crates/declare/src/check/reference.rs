@@ -2,7 +2,7 @@
 
 use super::{Checker, all_steps};
 use crate::diagnostic::{BadText, did_you_mean, excerpt};
-use crate::expression::Expression;
+use crate::expression::{CONTEXT, Expression};
 use crate::model::{
     Allowance, AssertFile, At, ChunkFile, JobFile, ParameterFile, PartitionBy, PartitionsFile, ReadFile,
     StepFile, Work, WriteFile,
@@ -32,7 +32,10 @@ fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, Vec<&'static str>)> {
             let arguments = command.words.iter().skip(1).map(of(Kind::Argument));
             program.chain(arguments).chain(command.env.set.values().map(of(Kind::Plain))).collect()
         }
-        Work::Sql(sql) => sql.statements.iter().map(of(Kind::Sql)).collect(),
+        Work::Sql(sql) => {
+            let queries = step.set.iter().map(|(_, query)| query);
+            sql.statements.iter().chain(queries).map(of(Kind::Sql)).collect()
+        }
         Work::Assert(all) => all.iter().map(|one| of(Kind::Sql)(&one.query)).collect(),
         Work::Spark(spark) => {
             let app = std::iter::once(of(Kind::Path)(&spark.app));
@@ -156,10 +159,10 @@ impl<'a> Checker<'a> {
                 let process = &chunk.process;
                 let mapped = process.filter.iter().chain(process.map.iter().map(|(_, text)| text));
                 for expression in process.of_rows_read() {
-                    self.expression(expression, &["row", "parameters"], &read);
+                    self.expression(expression, &["row", "parameters", "context"], &read);
                 }
                 for expression in mapped {
-                    self.expression(expression, &["row", "parameters"], &chunk.joined_columns());
+                    self.expression(expression, &["row", "parameters", "context"], &chunk.joined_columns());
                 }
                 self.known_columns(process.named_columns(), &read);
                 self.written(chunk);
@@ -185,12 +188,12 @@ impl<'a> Checker<'a> {
             }
         }
         for expression in of_items {
-            self.expression(expression, &["row", "parameters"], &chunk.columns());
+            self.expression(expression, &["row", "parameters", "context"], &chunk.columns());
         }
     }
 
     fn assertion(&mut self, file: &AssertFile) {
-        self.expression(&file.expect, &["value", "row", "rows", "now", "parameters"], &[]);
+        self.expression(&file.expect, &["value", "row", "rows", "now", "parameters", "context"], &[]);
         let query = file.query.value.trim_start().to_lowercase();
         let counts = ["select count(", "select sum(", "select max(", "select min("];
         let is_one_row = counts.iter().any(|start| query.starts_with(start))
@@ -210,7 +213,8 @@ impl<'a> Checker<'a> {
             for (name, offset) in template.names() {
                 let has_default =
                     self.file.parameter(name).is_some_and(|declared| declared.default.is_some());
-                if own.contains(&name.as_str()) || has_default || is_given(name) {
+                let is_value = name.starts_with(CONTEXT) && self.file.parameter(name).is_none();
+                if own.contains(&name.as_str()) || has_default || is_value || is_given(name) {
                     continue;
                 }
                 let what = format!("the parameter {name:?} is needed here, and was not given");
@@ -224,6 +228,29 @@ impl<'a> Checker<'a> {
         self.file.parameters.iter().map(|declared| declared.value.spec.name.as_str())
     }
 
+    /// The names of the values that steps set.
+    fn set_names(&self) -> Vec<&'a str> {
+        let steps = all_steps(&self.file.steps);
+        steps.into_iter().flat_map(StepFile::set_names).map(|name| name.value.as_str()).collect()
+    }
+
+    /// Whether a step sets it, or may: of some steps it is not known.
+    fn sets(&self, name: &str) -> bool {
+        !self.gaps.steps.is_empty() || self.set_names().contains(&name)
+    }
+
+    /// Names must be usable in expressions.
+    pub(super) fn values_of(&mut self, step: &StepFile) {
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        for name in step.set_names().filter(|name| !is_name(&name.value)) {
+            let what = format!("{:?} cannot be the name of a value", excerpt(&name.value));
+            self.wrong(name, what, "use ASCII letters, digits and _ only, so that context.NAME can name it");
+        }
+    }
+
     fn text(&mut self, text: &At<String>, kind: Kind, own: &[&str]) {
         let read = match kind {
             Kind::Plain | Kind::Path | Kind::Argument => Template::parse(&text.value),
@@ -235,10 +262,17 @@ impl<'a> Checker<'a> {
             Err(bad) => return self.bad(text, &bad, ("text", 2), "correct what stands from here on"),
         };
         let known: Vec<&str> = own.iter().copied().chain(self.declared()).collect();
+        let values = self.set_names();
         for (name, offset) in template.names().iter().filter(|(name, _)| !known.contains(&name.as_str())) {
-            let what = format!("${{{name}}} names no parameter");
-            let fix = missing(name, &known);
-            self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix).why = listed(&known);
+            let (what, fix, why) = match name.strip_prefix(CONTEXT) {
+                Some(value) if self.sets(value) => continue,
+                Some(value) => {
+                    let what = format!("${{{name}}} names no value that a step sets");
+                    (what, unset(value, &values, "${context.", "}"), listed_values(&values))
+                }
+                None => (format!("${{{name}}} names no parameter"), missing(name, &known), listed(&known)),
+            };
+            self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix).why = why;
         }
     }
 
@@ -259,6 +293,14 @@ impl<'a> Checker<'a> {
         if !self.gaps.has_unknown_parameters {
             let parameters: Vec<&str> = self.declared().collect();
             self.fields(text, &expression, "parameters", "parameter", &parameters);
+        }
+        let values = self.set_names();
+        for (name, offset) in expression.fields("context") {
+            if !self.sets(&name) {
+                let what = format!("no step sets the value {:?}", excerpt(&name));
+                let fix = unset(&name, &values, "context.", "");
+                self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed_values(&values);
+            }
         }
         if !columns.is_empty() {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -289,7 +331,7 @@ impl<'a> Checker<'a> {
             (_, "row") => "a decision has no row; use parameters, context or last".to_owned(),
             _ if is_parameter => format!("write parameters.{variable}"),
             (Some(near), _) => format!("did you mean {near}?"),
-            (None, "last" | "context") => "only decide has last and context".to_owned(),
+            (None, "last") => "only decide has last".to_owned(),
             _ if allowed.contains(&"row") => {
                 format!(
                     "write row.{variable} for a column, parameters.{variable} for a parameter, or quote a text"
@@ -323,6 +365,21 @@ impl<'a> Checker<'a> {
             self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed(known);
         }
     }
+}
+
+/// The fix for a value that no step sets; `before` and `after` stand around its name.
+fn unset(name: &str, known: &[&str], before: &str, after: &str) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean {before}{near}{after}?"),
+        None => format!("set it in an earlier step: set: {{ {name}: \"select …\" }}"),
+    }
+}
+
+fn listed_values(known: &[&str]) -> Option<String> {
+    Some(match known {
+        [] => "no step of the job sets a value".to_owned(),
+        _ => format!("steps set {}", known.join(", ")),
+    })
 }
 
 fn missing(name: &str, known: &[&str]) -> String {

@@ -12,6 +12,9 @@ use tidemill_domain::item::{Row, Value};
 /// Prefix of the message for a missing field, which tells it from a missing key of a map.
 pub(super) const MISSING: &str = "there is no ";
 
+/// Begins the names of values that earlier steps have set. They are among the parameters.
+pub const CONTEXT: &str = "context.";
+
 /// The variables of an expression. Cheap to make: it only borrows.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
@@ -29,16 +32,22 @@ impl VariableResolver for Scope<'_> {
             ("row", Some(row), Some(column)) => row.value(column).ok().map(to_cel),
             ("parameters", _, None) => Some(CowVal::owned(Fields::Parameters(self.parameters))),
             ("parameters", _, Some(parameter)) => self.parameters.get(parameter).map(to_cel),
-            _ => self.others.get(name).map(to_cel),
+            _ => match (self.others.get(name), field) {
+                (Some(value), _) => Some(to_cel(value)),
+                (None, None) if first == "context" => Some(CowVal::owned(Fields::Context(self.parameters))),
+                (None, Some(_)) if first == "context" => self.parameters.get(name).map(to_cel),
+                (None, _) => None,
+            },
         }
     }
 }
 
-/// A whole row or all parameters, for `row['amount']` and `has(row.amount)`.
+/// A whole row, all parameters or all values of earlier steps, for `row['amount']` and `has(row.amount)`.
 #[derive(Clone, Copy, Debug)]
 enum Fields<'a> {
     Row(&'a Row),
     Parameters(&'a Names),
+    Context(&'a Names),
 }
 
 static FIELDS: Type = Type::new_unspecified_type("fields");
@@ -48,8 +57,14 @@ impl<'a> Fields<'a> {
         match self {
             Self::Row(row) => row.value(name).map_err(|error| error.to_string()),
             Self::Parameters(names) => names.get(name).ok_or_else(|| {
-                let known = names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                let known = names.keys().filter(|known| !known.starts_with(CONTEXT));
+                let known = known.map(String::as_str).collect::<Vec<_>>().join(", ");
                 format!("{MISSING}parameter {name:?}; there are {known}")
+            }),
+            Self::Context(names) => names.get(&format!("{CONTEXT}{name}")).ok_or_else(|| {
+                let known = names.keys().filter_map(|known| known.strip_prefix(CONTEXT));
+                let known = known.collect::<Vec<_>>().join(", ");
+                format!("{MISSING}value {name:?}; earlier steps have set {known}")
             }),
         }
     }

@@ -5,7 +5,7 @@ use crate::document::{Content, Node};
 use crate::model::{AssertFile, Severity};
 
 tables! {
-    ASSERT = "assert" ["query" "expect" "severity" "connection"]
+    ASSERT = "assert" ["query" "expect" "severity" "set" "connection"]
         "assert: { query: \"select count(*) from orders\", expect: \"value > 0\" }";
 }
 
@@ -26,7 +26,8 @@ impl Reader<'_> {
         let words = Severity::ALL.map(|severity| (severity.as_str(), severity));
         let severity =
             fields.get("severity").map_or(Some(Severity::Fail), |node| self.word(node, "severity", &words));
+        let set = self.text_of(&fields, "set");
         let connection = self.text_of(&fields, "connection");
-        Some(AssertFile { query: query?, expect: expect?, severity: severity?, connection })
+        Some(AssertFile { query: query?, expect: expect?, severity: severity?, set, connection })
     }
 }

@@ -1,9 +1,10 @@
 //! Steps: their kind, and the keys of that kind.
 
 use super::{Fields, Reader, Table, Truth, all, tables};
+use crate::build::COUNTERS;
 use crate::document::{Content, Key, Node};
 use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidemill_domain::nearest::nearest;
 
@@ -14,11 +15,11 @@ const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit", "pool"];
 
 /// The kinds of steps: the key that makes one, and its other keys.
 const KINDS: [(&str, &[&str]); 9] = [
-    ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry"]),
-    ("command", &["env", "folder", "timeout", "exit_codes"]),
-    ("sql", &["connection"]),
+    ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry", "set"]),
+    ("command", &["env", "folder", "timeout", "exit_codes", "set"]),
+    ("sql", &["connection", "set"]),
     ("assert", &[]),
-    ("spark", &[]),
+    ("spark", &["set"]),
     ("job", &["parameters"]),
     ("flow", &[]),
     ("split", &[]),
@@ -104,17 +105,18 @@ impl Reader<'_> {
         let start_limit = self.number_of(&fields, "start_limit", 1..=1_000_000);
         let pool = fields.get("pool").map_or(Some(None), |node| self.pool(node).map(Some));
         let kind = kind?;
-        let value = fields.get(kind)?;
-        let work = match kind {
-            "chunk" => self.chunk(&fields, value).map(|chunk| Work::Chunk(Box::new(chunk))),
-            "command" => self.command(&fields, value).map(Work::Command),
-            "sql" => self.sql(&fields, value).map(Work::Sql),
-            "assert" => self.assertions(value).map(Work::Assert),
-            "spark" => self.spark(value).map(Work::Spark),
-            "job" => self.job_call(&fields, value).map(Work::Job),
-            "flow" => self.steps(value, "flow").map(Work::Flow),
-            "split" => self.split(value).map(Work::Split),
-            _ => self.text(value, "decide").map(Work::Decide),
+        let set = fields.get("set").map_or(Some(Vec::new()), |node| self.set(node, kind));
+        let work = match (kind, fields.get(kind)) {
+            ("sql", value) => self.sql(&fields, value).map(Work::Sql),
+            (_, None) => None,
+            ("chunk", Some(value)) => self.chunk(&fields, value).map(|chunk| Work::Chunk(Box::new(chunk))),
+            ("command", Some(value)) => self.command(&fields, value).map(Work::Command),
+            ("assert", Some(value)) => self.assertions(value).map(Work::Assert),
+            ("spark", Some(value)) => self.spark(value).map(Work::Spark),
+            ("job", Some(value)) => self.job_call(&fields, value).map(Work::Job),
+            ("flow", Some(value)) => self.steps(value, "flow").map(Work::Flow),
+            ("split", Some(value)) => self.split(value).map(Work::Split),
+            (_, Some(value)) => self.text(value, "decide").map(Work::Decide),
         };
         Some(StepFile {
             name: name?,
@@ -123,14 +125,40 @@ impl Reader<'_> {
             allow_start_if_complete,
             start_limit,
             pool: pool?,
+            set: set?,
         })
+    }
+
+    /// The names of values, and where they come from.
+    fn set(&mut self, node: &Node, kind: &str) -> Option<Vec<(At<String>, At<String>)>> {
+        let example = match kind {
+            "command" | "spark" => {
+                let names = self.texts(node, "set")?;
+                return Some(names.into_iter().map(|name| (name.clone(), name)).collect());
+            }
+            "chunk" => "set: { loaded: written }",
+            _ => "set: { total: \"select sum(amount) from orders\" }",
+        };
+        let entries = self.named(node, "set is a table of names", example)?;
+        all(entries.iter().map(|(key, node)| {
+            if kind == "chunk" {
+                self.word(node, &key.name, &COUNTERS.map(|(word, _)| (word, ())))?;
+            }
+            Some((At { value: key.name.clone(), place: key.place }, self.text(node, &key.name)?))
+        }))
     }
 
     fn kind(&mut self, fields: &Fields<'_>) -> Option<&'static str> {
         let found: Vec<_> =
             KINDS.iter().map(|(kind, _)| *kind).filter(|kind| fields.key(kind).is_some()).collect();
+        // A step that only sets values by queries.
+        let of_sql = |(key, _): &(Key, Node)| {
+            let keys = [COMMON, OF_WORK, &["connection", "set"]];
+            keys.iter().any(|keys| keys.contains(&key.name.as_str()))
+        };
         match found.as_slice() {
             [one] => Some(one),
+            [] if fields.key("set").is_some() && fields.entries.iter().all(of_sql) => Some("sql"),
             [] if fields.key("read").is_some() || fields.key("write").is_some() => {
                 let what = "this step does not say how many items are one chunk";
                 self.wrong_at(fields.place, what, "add chunk: 1000");
@@ -175,9 +203,14 @@ impl Reader<'_> {
             self.wrong_key(key, what, None, fix);
             return;
         }
-        if kind == Some("spark") && SPARK.keys.contains(&name) {
+        let home = match kind {
+            Some("spark") if SPARK.keys.contains(&name) => kind,
+            Some("assert") if name == "set" => kind,
+            _ => None,
+        };
+        if let Some(home) = home {
             let what = format!("the key {name:?} does not stand in a step itself");
-            self.wrong_key(key, what, None, format!("write it as spark: {{ {name}: … }}"));
+            self.wrong_key(key, what, None, format!("write it as {home}: {{ {name}: … }}"));
             return;
         }
         if let Some((owner, _)) = KINDS.iter().find(|(_, own)| own.contains(&name)) {
@@ -201,6 +234,9 @@ impl Reader<'_> {
             }
             None => known.extend(KINDS.iter().flat_map(|(kind, own)| std::iter::once(kind).chain(*own))),
         }
+        // Several kinds have `set`.
+        let mut listed = BTreeSet::new();
+        known.retain(|key| listed.insert(*key));
         let what = kind.map_or("a step".to_owned(), |kind| format!("a {kind} step"));
         self.unknown(key, &what, &known);
     }
@@ -276,8 +312,8 @@ impl Reader<'_> {
         Some(codes)
     }
 
-    fn sql(&mut self, fields: &Fields<'_>, value: &Node) -> Option<SqlFile> {
-        let statements = self.texts(value, "sql");
+    fn sql(&mut self, fields: &Fields<'_>, value: Option<&Node>) -> Option<SqlFile> {
+        let statements = value.map_or(Some(Vec::new()), |value| self.texts(value, "sql"));
         let connection = self.text_of(fields, "connection");
         Some(SqlFile { statements: statements?, connection })
     }

@@ -10,6 +10,7 @@ mod parameter;
 mod pool;
 mod reach;
 mod row;
+mod set;
 mod sort;
 mod transfer;
 mod validate;

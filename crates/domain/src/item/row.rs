@@ -126,6 +126,15 @@ impl Value {
         }
     }
 
+    /// As a value of an execution context. A whole decimal, such as the sum of numbers on PostgreSQL, becomes a number.
+    pub fn to_context(&self) -> Json {
+        let whole = match self {
+            Self::Decimal(decimal) => decimal.to_string().parse::<i64>().ok(),
+            _ => None,
+        };
+        whole.map_or_else(|| self.to_json(), Json::from)
+    }
+
     /// Lists and objects stay JSON; a whole number beyond 64 bits becomes a decimal.
     pub fn from_json(value: Json) -> Self {
         match value {

@@ -10,6 +10,7 @@ use crate::environment::{is_secret, passed_on};
 use crate::job::{Delivery, Outcome, Step, StepFailure, StepScope, StepTask};
 use log::LogWriter;
 use output::Output;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
@@ -75,6 +76,7 @@ pub struct CommandSpec {
     limits: Limits,
     exits: ExitCodes,
     log_file: Option<PathBuf>,
+    values: Vec<String>,
     /// Whether the failure message leaves a line out.
     pub(super) is_chatter: fn(&str) -> bool,
 }
@@ -92,6 +94,7 @@ impl CommandSpec {
             limits: Limits { timeout: None, kill_after: KILL_AFTER },
             exits: ExitCodes::default(),
             log_file: None,
+            values: Vec::new(),
             is_chatter: |line| line.trim().is_empty(),
         }
     }
@@ -126,6 +129,11 @@ impl CommandSpec {
         /// Appends the output to this file, which is created if needed. Tidemill also keeps the output itself; see
         /// `tidemill logs`.
         pub fn log_file(self, path: impl Into<PathBuf>) { self.log_file = Some(path.into()) }
+        /// Keeps these values in the step's context when the program has completed. They are keys of the JSON object that
+        /// is the last line of its standard output, at most 8 KiB; without it the step fails. See [`Step::promote`].
+        pub fn values(self, names: impl IntoIterator<Item = impl Into<String>>) {
+            self.values.extend(names.into_iter().map(Into::into))
+        }
     }
 
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
@@ -257,8 +265,31 @@ async fn run(make: Arc<MakeCommand>, task: &mut StepTask) -> Result<Outcome, Ste
     if let CommandEnd::Exited(number) = ended {
         task.context.put(EXIT_CODE, number);
     }
+    let mut outcome = outcome(&spec, &ended, &output);
+    if outcome.as_ref().is_ok_and(Outcome::is_completed)
+        && let Err(why) = keep_values(task, &spec, &output)
+    {
+        let text = format!("the command {:?} has ended, but {why}", spec.name());
+        outcome = Ok(Outcome::failed(Code::CommandFailed, text));
+    }
     task.commit_context().await?;
-    outcome(&spec, &ended, &output)
+    outcome
+}
+
+fn keep_values(task: &mut StepTask, spec: &CommandSpec, output: &Output) -> Result<(), String> {
+    if spec.values.is_empty() {
+        return Ok(());
+    }
+    let names = spec.values.join(", ");
+    let object: Map<String, Value> = serde_json::from_slice(&output.last_line).map_err(|_| {
+        format!("the last line of its standard output is no JSON object; it has to print one with {names}")
+    })?;
+    for name in &spec.values {
+        let value = object.get(name);
+        let value = value.ok_or_else(|| format!("the last line of its standard output has no {name:?}"))?;
+        task.context.put(name, value.clone());
+    }
+    Ok(())
 }
 
 /// The command runs even if its output cannot be kept.

@@ -60,6 +60,21 @@ pub trait StepListener: Send + Sync {
     }
 }
 
+/// Copies values of a step's context to the context of the job.
+pub(super) struct Promote(pub(super) Vec<String>);
+
+impl StepListener for Promote {
+    fn after_step(&self, run: &mut StepRun<'_>) -> Option<ExitStatus> {
+        if run.status == BatchStatus::Completed {
+            for key in &self.0 {
+                // Null removes what an earlier run has set.
+                run.job_context.put(key, run.context.get(key).cloned().unwrap_or_default());
+            }
+        }
+        None
+    }
+}
+
 /// Observes chunks.
 pub trait ChunkListener: Send + Sync {
     /// A chunk was read and is about to be processed; also for each repetition.

@@ -2,8 +2,10 @@
 
 use crate::job::tasklet::{TaskletScope, repeat};
 use crate::job::{Delivery, Step, StepScope};
-use tidemill_domain::item::ItemError;
-use tidemill_store::item::{Database, SqlQuery};
+use serde_json::Value as Json;
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
+use tidemill_domain::job::ExecutionContext;
+use tidemill_store::item::{CursorReader, Database, SqlQuery};
 
 impl Step {
     /// A step that runs SQL statements: in the step's transaction, exactly once, unless they name another database.
@@ -40,26 +42,52 @@ impl Step {
 #[must_use]
 pub struct SqlStatements {
     statements: Vec<SqlQuery>,
+    values: Vec<(String, SqlQuery)>,
     database: Option<Database>,
 }
 
 impl SqlStatements {
     /// Statements in the step's transaction, on the job's own database: exactly once.
     pub fn new(statements: impl IntoIterator<Item = SqlQuery>) -> Self {
-        Self { statements: statements.into_iter().collect(), database: None }
+        Self { statements: statements.into_iter().collect(), values: Vec::new(), database: None }
     }
 
     tidemill_domain::setters! {
         /// Runs them on another database, in their own transaction: at least once.
         pub fn on(self, database: Database) { self.database = Some(database) }
+        /// Runs a query after the statements, and keeps the first column of its first row in the step's context. See
+        /// [`Step::promote`].
+        pub fn value(self, name: impl Into<String>, query: SqlQuery) { self.values.push((name.into(), query)) }
     }
 
     async fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
         let changed = match &self.database {
+            _ if self.statements.is_empty() => 0,
             None => scope.tx().await?.run_statements(&self.statements).await?,
             Some(database) => database.run_statements(&self.statements).await?,
         };
         scope.contribution().write += changed;
+        for (name, query) in &self.values {
+            let value = self.first_value(&mut scope, query).await.map_err(|error| {
+                ItemError::new(ErrorKind::READ, format!("the query of the value {name:?}: {}", error.text()))
+            })?;
+            scope.context().put(name, value);
+        }
         Ok(())
+    }
+
+    /// In the same transaction, or on the other database after its commit.
+    async fn first_value(&self, scope: &mut TaskletScope, query: &SqlQuery) -> Result<Json, ItemError> {
+        let row = match &self.database {
+            None => scope.tx().await?.fetch_query(query).await?.into_iter().next(),
+            Some(database) => {
+                let mut reader = CursorReader::new("value", database.clone(), query.clone());
+                reader.open(&ExecutionContext::new()).await?;
+                let row = reader.read().await;
+                reader.close().await;
+                row?
+            }
+        };
+        Ok(row.as_ref().and_then(|row| row.values().first()).map_or(Json::Null, Value::to_context))
     }
 }

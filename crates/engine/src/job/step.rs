@@ -1,5 +1,6 @@
 //! A step: its name, its rules and its body. Every kind of step adds a constructor to [`Step`].
 
+use crate::job::listener::Promote;
 use crate::job::{ChunkScope, LogFolder, StepListener, StepScope, StopSignal};
 use crate::pool::PoolsOnDemand;
 use crate::{BoxFuture, HeldLease};
@@ -60,6 +61,11 @@ impl Step {
         pub fn start_limit(self, limit: u32) { self.rules.start_limit = limit }
         /// Adds a listener.
         pub fn listener(self, listener: impl StepListener + 'static) { self.listeners.push(Arc::new(listener)) }
+        /// Copies these values of its context to the context of the job when it completes, so that later steps and a
+        /// restart read them with [`StepScope::job_context`]. A value that is missing is removed there.
+        pub fn promote(self, keys: impl IntoIterator<Item = impl Into<String>>) {
+            self.listeners.push(Arc::new(Promote(keys.into_iter().map(Into::into).collect())))
+        }
         /// Holds units of a pool while it runs. It waits in the pool's queue before it begins; [`StepScope::granted`] is
         /// what it got. A divided step runs that many partitions at once, all in this process.
         pub fn pool(self, pool_use: PoolUse) { self.pool = Some(pool_use) }

@@ -33,8 +33,13 @@ impl Tx {
 
     /// Runs your query on either database and returns its rows. For many rows, use a reader.
     pub async fn fetch(&mut self, sql: &str, values: impl Values) -> Result<Vec<Row>, ItemError> {
-        let query = SqlQuery::with(sql, values);
-        check(std::slice::from_ref(&query))?;
+        self.fetch_query(&SqlQuery::with(sql, values)).await
+    }
+
+    /// [`fetch`](Self::fetch) of a query with its values.
+    #[crate::boxed]
+    pub async fn fetch_query(&mut self, query: &SqlQuery) -> Result<Vec<Row>, ItemError> {
+        check(std::slice::from_ref(query))?;
         let rows = match self.database() {
             Connection::Postgres(connection) => {
                 let plan = postgres::prepare(connection, query.text()).await?;

@@ -20,6 +20,8 @@ const BLOCK_BYTES: usize = 64 * 1024;
 /// A longer line is split.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
+const STDOUT: &str = "stdout";
+
 /// How much of a line goes into the log or a failure message.
 const LINE_CHARS_MAX: usize = 300;
 
@@ -41,6 +43,8 @@ pub(super) struct Output {
     pub(super) log: Option<LogWriter>,
     /// Values that are replaced by `***`, except in the author's file.
     pub(super) secrets: Vec<Vec<u8>>,
+    /// The last line of the standard output that is not blank.
+    pub(super) last_line: Vec<u8>,
 }
 
 impl Output {
@@ -51,7 +55,8 @@ impl Output {
         };
         let allowance = Allowance { lines: LOGGED_AT_ONCE, at: clock.monotonic() };
         let file = file.map(open).transpose()?;
-        Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file, log: None, secrets: Vec::new(), clock })
+        let (tail, secrets, last_line) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { allowance, tail, unlogged: 0, file, log: None, secrets, last_line, clock })
     }
 
     /// The last lines without chatter.
@@ -70,6 +75,11 @@ impl Output {
         {
             tracing::warn!(%error, "the output of a command could not be kept any more");
             self.log = None;
+        }
+        let is_blank = |line: &&[u8]| line.trim_ascii().is_empty();
+        let last = lines.split(|byte| *byte == b'\n').rev().find(|line| !is_blank(line));
+        if let Some(last) = last.filter(|_| stream == STDOUT) {
+            self.last_line = last.to_vec();
         }
         self.tail.extend_from_slice(&lines);
         // Rarely, so that each byte is moved about once.
@@ -113,7 +123,7 @@ pub(super) async fn read(
     stderr: Option<impl AsyncRead + Unpin>,
 ) {
     let shared = Mutex::new(output);
-    tokio::join!(read_one(&shared, "stdout", stdout), read_one(&shared, "stderr", stderr));
+    tokio::join!(read_one(&shared, STDOUT, stdout), read_one(&shared, "stderr", stderr));
     shared.into_inner().unwrap_or_else(PoisonError::into_inner).log_unlogged();
 }
 
