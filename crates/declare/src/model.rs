@@ -168,6 +168,11 @@ impl ChunkFile {
         self.skip.as_ref()?.reject.as_ref()
     }
 
+    /// The file for skipped items in the format of the file that is read.
+    pub(crate) fn reject_source(&self) -> Option<&At<String>> {
+        self.skip.as_ref()?.reject_source.as_ref()
+    }
+
     /// The columns of `map`, or else those that are read, if they are known.
     pub(crate) fn columns(&self) -> Vec<String> {
         match self.process.map.as_slice() {
@@ -296,6 +301,8 @@ pub struct SkipFile {
     pub on: Vec<ErrorKind>,
     /// The file for skipped items; a template. `table` keeps them in the database.
     pub reject: Option<At<String>>,
+    /// The file for skipped items in the format of the file that is read; a template.
+    pub reject_source: Option<At<String>>,
 }
 
 #[derive(Clone, PartialEq, Debug)]

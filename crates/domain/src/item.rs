@@ -89,6 +89,8 @@ pub struct Origin {
     pub place: String,
     /// The item as it was read.
     pub raw: String,
+    /// The header of the file that it is from, as it was read.
+    pub header: Option<String>,
 }
 
 impl ItemError {
@@ -116,7 +118,14 @@ impl ItemError {
         /// Sets where the item came from.
         #[must_use]
         pub fn at(self, place: impl Into<String>, raw: impl Into<String>) {
-            self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into() }))
+            self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into(), header: None }))
+        }
+        /// Sets the header of the file, after [`at`](Self::at).
+        #[must_use]
+        pub fn below(self, header: Option<String>) {
+            if let Some(origin) = &mut self.origin {
+                origin.header = header;
+            }
         }
         /// Sets the columns with wrong values; rejects show them.
         #[must_use]

@@ -1,11 +1,12 @@
 //! Chunk steps: their parts, their policies, and the partitions that a step is divided into.
 
+use super::file::source_rejects;
 use super::names::ParameterNames;
 use super::path::FilePath;
 use super::process::RowProcessor;
 use super::{Builder, Built};
 use crate::Diagnostics;
-use crate::model::{ChunkFile, PartitionBy, PartitionsFile};
+use crate::model::{ChunkFile, DataFile, PartitionBy, PartitionsFile, ReadFile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
@@ -36,6 +37,8 @@ impl Builder<'_> {
             }
         };
         let reject = file.reject().map(|text| self.path(text, Some(file))).transpose()?;
+        let source = file.reject_source().map(|text| self.path(text, Some(file))).transpose()?;
+        let rejects = (reject, source.zip(source_file(file)));
         let declared = self.parameter_names();
         let names = declared.clone();
         let read =
@@ -43,12 +46,12 @@ impl Builder<'_> {
         let names = declared.clone();
         let make_writer = move |scope: &StepScope| writer(scope, &names.in_step(scope));
         let step = if process.is_nothing() {
-            finished(read.process(PassThrough).writer_with(make_writer), file, reject, declared)
+            finished(read.process(PassThrough).writer_with(make_writer), file, rejects, declared)
         } else {
             let names = declared.clone();
             let make =
                 move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), scope, names.in_step(scope)));
-            finished(read.process_with(make).writer_with(make_writer), file, reject, declared)
+            finished(read.process_with(make).writer_with(make_writer), file, rejects, declared)
         };
         match &file.partitions {
             // The divided step and its partitions are repeated together.
@@ -97,7 +100,7 @@ impl Builder<'_> {
 fn finished<P: ItemProcessor<Row, Output = Row>>(
     mut step: RowStep<P>,
     file: &ChunkFile,
-    reject: Option<FilePath>,
+    (reject, source): (Option<FilePath>, Option<(FilePath, DataFile)>),
     declared: ParameterNames,
 ) -> Step {
     if let Some(skip) = &file.skip {
@@ -121,6 +124,13 @@ fn finished<P: ItemProcessor<Row, Output = Row>>(
             step = step.backoff(backoff.expect("the cap is not below the base, and the numbers are shares"));
         }
     }
+    if let Some((template, source)) = source {
+        let declared = declared.clone();
+        step = step.source_rejects(move |scope| {
+            let path = own(&template.rendered(scope, &declared.in_step(scope))?, scope.step());
+            source_rejects(&source, path, &template)
+        });
+    }
     if let Some(template) = reject {
         let make = move |scope: &StepScope| {
             let path = template.rendered(scope, &declared.in_step(scope))?;
@@ -131,6 +141,13 @@ fn finished<P: ItemProcessor<Row, Output = Row>>(
         step = step.rejects_of(make, |row| row.to_json().to_string());
     }
     step.threads(file.threads).build()
+}
+
+fn source_file(file: &ChunkFile) -> Option<DataFile> {
+    match &file.read.value {
+        ReadFile::File(source) => Some(source.clone()),
+        _ => None,
+    }
 }
 
 /// Partitions run concurrently, so each has its own file, with the key of the partition before the extension.

@@ -3,7 +3,10 @@
 use super::endpoint::{Make, READ};
 use super::path::FilePath;
 use super::{Builder, Built};
-use crate::model::{ChunkFile, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, Names};
+use crate::model::{
+    ChunkFile, CsvFormat, DataFile, ExcelFormat, FileFormat, FixedColumn, FixedFormat, Names,
+};
+use std::path::PathBuf;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::reader::FileReader;
 use tidemill_engine::item::reader::file::Format;
@@ -14,6 +17,10 @@ use tidemill_engine::item::{
     JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter,
 };
 use tidemill_engine::job::StepScope;
+use tidemill_engine::job::reject::SourceRejects;
+
+/// Name under which the position of rejects in the format of their source is saved.
+const REJECTS: &str = "rejects.source";
 
 impl Builder<'_> {
     pub(super) fn file_reader(&self, file: &DataFile, chunk: &ChunkFile) -> Built<Make<BoxReader<Row>>> {
@@ -68,14 +75,7 @@ impl Builder<'_> {
                     };
                     finished(writer, &file, &path)
                 }
-                FileFormat::FixedWidth(fixed) => {
-                    let mut writer = FixedWidthWriter::rows(&name, target);
-                    for FixedColumn { name, range, align, pad } in &fixed.columns {
-                        writer = writer.column(&name.value, range.clone(), *align, *pad);
-                    }
-                    let writer = if fixed.counts_bytes { writer.in_bytes() } else { writer };
-                    finished(writer, &file, &path)
-                }
+                FileFormat::FixedWidth(fixed) => finished(fixed_writer(&name, target, fixed), &file, &path),
                 FileFormat::Xml(xml) => {
                     let writer = XmlWriter::rows(&name, target).record(&xml.record.value);
                     let writer = writer.attributes(&xml.attributes);
@@ -168,6 +168,49 @@ fn finished<L: Layout<Item = Row>>(
         None => writer,
     };
     BoxWriter::new(path.limit(writer, FileWriter::within))
+}
+
+/// The file for skipped rows in the format of their source.
+pub(super) fn source_rejects(
+    source: &DataFile,
+    target: PathBuf,
+    path: &FilePath,
+) -> Result<SourceRejects<Row>, ItemError> {
+    Ok(match &source.format {
+        FileFormat::Csv(csv) => {
+            let writer = CsvWriter::rows(REJECTS, target).delimiter(csv.delimiter);
+            let writer = match csv.quote {
+                Some(quote) => writer.quote(quote),
+                None => writer.no_quotes(),
+            };
+            let writer = match csv.comment {
+                Some(mark) => writer.comment(mark),
+                None => writer,
+            };
+            let writer = if csv.has_headers { writer } else { writer.no_headers() };
+            as_rejects(writer, source, path)
+        }
+        FileFormat::FixedWidth(fixed) => as_rejects(fixed_writer(REJECTS, target, fixed), source, path),
+        FileFormat::JsonLines => as_rejects(JsonLinesWriter::rows(REJECTS, target), source, path),
+        _ => return Err(ItemError::fatal("rejects cannot be written in the format of this source")),
+    })
+}
+
+fn as_rejects<L: Layout<Item = Row> + Sync>(
+    writer: FileWriter<L>,
+    source: &DataFile,
+    path: &FilePath,
+) -> SourceRejects<Row> {
+    let writer = path.limit(writer.encoding(source.encoding), FileWriter::within);
+    writer.for_rejects(source.skip_lines.try_into().unwrap_or(usize::MAX))
+}
+
+fn fixed_writer(name: &str, target: impl Into<PathBuf>, fixed: &FixedFormat) -> FixedWidthWriter<Row> {
+    let mut writer = FixedWidthWriter::rows(name, target);
+    for FixedColumn { name, range, align, pad } in &fixed.columns {
+        writer = writer.column(&name.value, range.clone(), *align, *pad);
+    }
+    if fixed.counts_bytes { writer.in_bytes() } else { writer }
 }
 
 /// Required columns in order, if the output goes by order and not by name.

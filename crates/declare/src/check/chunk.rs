@@ -144,18 +144,21 @@ impl Checker<'_> {
     fn files(&mut self, chunk: &ChunkFile) {
         let written: Vec<&At<String>> = chunk.write.value.paths().collect();
         let reject = chunk.reject().filter(|reject| reject.value != "table");
+        let source = chunk.reject_source();
         let mut pairs = Vec::new();
+        let skipped = "the step puts what it skips into the file that it reads";
         if let Some(read) = chunk.read.value.path() {
             pairs.extend(written.iter().map(|path| (read, *path, "the step writes the file that it reads")));
-            let what = "the step puts what it skips into the file that it reads";
-            pairs.extend(reject.map(|reject| (read, reject, what)));
+            pairs.extend(reject.into_iter().chain(source).map(|reject| (read, reject, skipped)));
         }
         for (index, one) in written.iter().enumerate() {
             let others = &written[index + 1..];
             pairs.extend(others.iter().map(|other| (*one, *other, "two writers have the same file")));
             let what = "the step puts what it skips into the file that it writes";
-            pairs.extend(reject.map(|reject| (*one, reject, what)));
+            pairs.extend(reject.into_iter().chain(source).map(|reject| (*one, reject, what)));
         }
+        let both = reject.zip(source);
+        pairs.extend(both.map(|(one, other)| (one, other, "reject and reject_source are the same file")));
         for (one, other, what) in pairs {
             if is_same(&one.value, &other.value) {
                 self.wrong(other, what, "give one of them another path");

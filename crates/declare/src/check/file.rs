@@ -20,6 +20,18 @@ impl Checker<'_> {
             }
             self.data_file(file);
         }
+        if let Some(reject) = chunk.reject_source() {
+            match &chunk.read.value {
+                ReadFile::File(DataFile { format: FileFormat::FixedWidth(fixed), .. }) => {
+                    self.overlapping(fixed);
+                }
+                ReadFile::File(DataFile { format: FileFormat::Csv(_) | FileFormat::JsonLines, .. }) => {}
+                _ => {
+                    let what = "reject_source needs a source of lines: csv, jsonl or fixed_width";
+                    self.wrong(reject, what, "write reject: with a file, which keeps items as JSON");
+                }
+            }
+        }
         for write in chunk.write.value.all() {
             let WriteFile::File(file) = write else { continue };
             self.data_file(file);

@@ -57,7 +57,7 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
     }
     let own = partition_names(chunk);
     let read = chunk.reads().filter_map(ReadFile::path);
-    let files = read.chain(chunk.write.value.paths()).chain(chunk.reject());
+    let files = read.chain(chunk.write.value.paths()).chain(chunk.reject()).chain(chunk.reject_source());
     texts.extend(files.map(|path| (path, Kind::Path, own)));
     for read in chunk.reads() {
         match read {

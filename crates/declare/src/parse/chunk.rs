@@ -24,7 +24,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 tables! {
     PARTITIONS = "partitions" ["by" "pattern" "column" "table" "count" "connection" "concurrency" "local"]
         "partitions: { by: file, pattern: \"in/*.csv\" }";
-    SKIP = "skip" ["limit" "on" "reject"]
+    SKIP = "skip" ["limit" "on" "reject" "reject_source"]
         "skip: { limit: 10, on: [parse, process], reject: \"rejects.csv\" }";
     RETRY = "retry" ["limit" "on" "backoff"]
         "retry: { limit: 3, on: [transient], backoff: 1s }";
@@ -123,8 +123,9 @@ impl Reader<'_> {
         let limit = self.required(&fields, "limit");
         let limit = limit.and_then(|node| self.number(node, "limit", 1..=1_000_000_000));
         let on = fields.get("on").map_or(Some(Vec::new()), |node| self.kinds(node, "skipped"));
-        let reject = self.text_of(&fields, "reject");
-        Some(SkipFile { limit: limit?, on: on?, reject })
+        let (reject, reject_source) =
+            (self.text_of(&fields, "reject"), self.text_of(&fields, "reject_source"));
+        Some(SkipFile { limit: limit?, on: on?, reject, reject_source })
     }
 
     fn retry(&mut self, node: &Node) -> Option<RetryFile> {

@@ -27,7 +27,7 @@ const KINDS: [(&str, &[&str]); 9] = [
 ];
 
 /// Keys that authors put one level too high.
-const INNER: [(&str, &str); 18] = [
+const INNER: [(&str, &str); 19] = [
     ("sort", "process: { sort: … }"),
     ("dedupe", "process: { dedupe: … }"),
     ("validate", "process: { validate: … }"),
@@ -44,6 +44,7 @@ const INNER: [(&str, &str); 18] = [
     ("mode", "write: { sql: { mode: … } }"),
     ("limit", "skip: { limit: … } or retry: { limit: … }"),
     ("reject", "skip: { reject: … }"),
+    ("reject_source", "skip: { reject_source: … }"),
     ("backoff", "retry: { backoff: … }"),
     ("pattern", "partitions: { by: file, pattern: … }"),
 ];

@@ -9,6 +9,7 @@ mod outbox;
 mod parameter;
 mod pool;
 mod reach;
+mod reject;
 mod row;
 mod set;
 mod sort;

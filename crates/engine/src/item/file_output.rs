@@ -95,7 +95,12 @@ impl FileOutput {
 
     /// Creates the file only when something is written, and replaces that of an earlier job.
     pub(crate) fn lazy(name: &str, target: impl Into<PathBuf>) -> Self {
-        Self { creation: Creation::AtFirstLine, existing: Existing::Replace, ..Self::new(name, target) }
+        Self::new(name, target).into_lazy()
+    }
+
+    /// See [`lazy`](Self::lazy).
+    pub(crate) fn into_lazy(self) -> Self {
+        Self { creation: Creation::AtFirstLine, existing: Existing::Replace, ..self }
     }
 
     /// Starts an empty part, or truncates that of the last run to its committed length.

@@ -2,7 +2,7 @@
 
 use crate::job::listener::Listeners;
 use crate::job::prepare_chunk::Lane;
-use crate::job::reject::{RejectSink, Rejects};
+use crate::job::reject::{RejectSink, Rejects, SourceRejects};
 use crate::job::{
     ChunkListener, Described, ItemListener, ItemProcessor, ItemReader, ItemWriter, PassThrough,
     RetryListener, SkipListener, Step, StepBody, StepFuture, StepScope, StepTask, chunk_loop,
@@ -245,7 +245,15 @@ where
             make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,
             text_of: fn(&R::Item) -> String,
         ) {
-            self.rejects = Some(RejectSink::new(Arc::new(make), text_of))
+            self.rejects.get_or_insert_default().kept = Some((Arc::new(make), text_of))
+        }
+        /// Also keeps skipped items in a file of the format of their source, so that they can be read again once they are
+        /// corrected.
+        pub fn source_rejects(
+            self,
+            make: impl Fn(&StepScope) -> Result<SourceRejects<R::Item>, ItemError> + Send + Sync + 'static,
+        ) {
+            self.rejects.get_or_insert_default().source = Some(Arc::new(make))
         }
         /// Adds a listener for chunks.
         pub fn chunk_listener(self, listener: impl ChunkListener + 'static) {

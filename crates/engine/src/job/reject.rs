@@ -6,7 +6,7 @@ use crate::job::{ChunkScope, StepScope};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidemill_domain::item::{ErrorKind, ItemError, Phase};
+use tidemill_domain::item::{ErrorKind, ItemError, Origin, Phase};
 use tidemill_domain::job::{ExecutionContext, StepExecutionId};
 use tidemill_store::job::RejectRow;
 
@@ -50,16 +50,42 @@ impl Rejects {
     }
 }
 
+/// Skipped items in the format of their source, so that they can be read again once they are corrected. See
+/// [`FileWriter::for_rejects`](crate::item::writer::FileWriter::for_rejects).
+#[must_use]
+pub struct SourceRejects<I> {
+    pub(crate) output: FileOutput,
+    pub(crate) encode: Arc<EncodeReject<I>>,
+}
+
+/// The line of an item, or else that of the record it was read from; none if neither is known.
+pub(crate) type EncodeReject<I> =
+    dyn Fn(Option<&I>, Option<&Origin>) -> Result<Option<RejectLine>, ItemError> + Send + Sync;
+
+/// A line, and what has to be before the first one.
+pub(crate) struct RejectLine {
+    pub(crate) header: Vec<u8>,
+    pub(crate) line: Vec<u8>,
+}
+
 pub(crate) struct RejectSink<I> {
-    make: Arc<MakeRejects>,
+    /// Called for each run of the step; and the text kept of an item.
+    pub(super) kept: Option<(Arc<MakeRejects>, fn(&I) -> String)>,
+    /// Called for each run of the step.
+    pub(super) source: Option<Arc<MakeSourceRejects<I>>>,
     file: Option<FileOutput>,
     lines: LineFormat,
-    step: Option<StepExecutionId>,
+    /// Where rejects go into the table.
+    table_of: Option<StepExecutionId>,
     pending: Vec<RejectRow>,
-    text_of: fn(&I) -> String,
+    source_file: Option<SourceRejects<I>>,
+    pending_lines: Vec<Result<Option<RejectLine>, ItemError>>,
 }
 
 pub(crate) type MakeRejects = dyn Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync;
+
+pub(crate) type MakeSourceRejects<I> =
+    dyn Fn(&StepScope) -> Result<SourceRejects<I>, ItemError> + Send + Sync;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineFormat {
@@ -93,32 +119,52 @@ impl LineFormat {
     }
 }
 
+impl<I> Default for RejectSink<I> {
+    fn default() -> Self {
+        Self {
+            kept: None,
+            source: None,
+            file: None,
+            lines: LineFormat::Json,
+            table_of: None,
+            pending: Vec::new(),
+            source_file: None,
+            pending_lines: Vec::new(),
+        }
+    }
+}
+
 impl<I> Clone for RejectSink<I> {
     /// The clone is not open.
     fn clone(&self) -> Self {
-        Self::new(self.make.clone(), self.text_of)
+        Self { kept: self.kept.clone(), source: self.source.clone(), ..Self::default() }
     }
 }
 
 impl<I> RejectSink<I> {
-    /// `make` is called for each run of the step; `text_of` is the text kept of an item.
-    pub(crate) fn new(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
-        Self { make, file: None, lines: LineFormat::Json, step: None, pending: Vec::new(), text_of }
-    }
-
     pub(crate) async fn open(
         &mut self,
         scope: &StepScope,
         context: &ExecutionContext,
     ) -> Result<(), ItemError> {
-        self.step = Some(scope.step_execution());
-        if let Rejects::File { path, roots } = (self.make)(scope)? {
-            let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-            self.lines = if is_csv { LineFormat::Csv } else { LineFormat::Json };
-            let mut file = FileOutput::lazy(POSITION, path);
-            file.roots = roots;
-            file.open(context).await?;
-            self.file = Some(file);
+        if let Some((make, _)) = &self.kept {
+            match make(scope)? {
+                Rejects::File { path, roots } => {
+                    let is_csv =
+                        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+                    self.lines = if is_csv { LineFormat::Csv } else { LineFormat::Json };
+                    let mut file = FileOutput::lazy(POSITION, path);
+                    file.roots = roots;
+                    file.open(context).await?;
+                    self.file = Some(file);
+                }
+                Rejects::Table => self.table_of = Some(scope.step_execution()),
+            }
+        }
+        if let Some(make) = &self.source {
+            let mut rejects = make(scope)?;
+            rejects.output.open(context).await?;
+            self.source_file = Some(rejects);
         }
         Ok(())
     }
@@ -126,8 +172,12 @@ impl<I> RejectSink<I> {
     /// Adds a skipped item, which is unknown after a failed read; [`flush`](Self::flush) writes it.
     pub(crate) fn add(&mut self, phase: Phase, kind: &ErrorKind, error: &ItemError, item: Option<&I>) {
         let origin = error.origin();
+        if let Some(rejects) = &self.source_file {
+            self.pending_lines.push((rejects.encode)(item, origin));
+        }
+        let Some((_, text_of)) = &self.kept else { return };
         let raw = || origin.map(|origin| origin.raw.clone());
-        let item = item.map(self.text_of).or_else(raw);
+        let item = item.map(text_of).or_else(raw);
         self.pending.push(RejectRow {
             phase: phase.as_str(),
             kind: kind.as_str().to_owned(),
@@ -144,37 +194,53 @@ impl<I> RejectSink<I> {
         chunk: &mut ChunkScope,
         context: &mut ExecutionContext,
     ) -> Result<(), ItemError> {
-        let pending = std::mem::take(&mut self.pending);
-        match (&mut self.file, self.step) {
-            (Some(file), _) => {
-                if file.offset() == 0 && !pending.is_empty() && self.lines == LineFormat::Csv {
-                    file.append(b"phase,kind,error,place,item,columns\n");
+        let (pending, pending_lines) =
+            (std::mem::take(&mut self.pending), std::mem::take(&mut self.pending_lines));
+        if let Some(SourceRejects { output, .. }) = &mut self.source_file {
+            let mut is_first = output.offset() == 0;
+            for line in pending_lines {
+                let Some(RejectLine { header, line }) = line? else { continue };
+                if std::mem::take(&mut is_first) {
+                    output.append(&header);
                 }
-                for row in &pending {
-                    file.append(&self.lines.line(row)?);
-                }
-                file.flush().await?;
-                file.update(context);
+                output.append(&line);
             }
-            (None, Some(step)) if !pending.is_empty() => {
-                chunk.tx().await?.jobs().insert_rejects(step, &pending).await?;
+            output.flush().await?;
+            output.update(context);
+        }
+        if let Some(file) = &mut self.file {
+            if file.offset() == 0 && !pending.is_empty() && self.lines == LineFormat::Csv {
+                file.append(b"phase,kind,error,place,item,columns\n");
             }
-            (None, _) => {}
+            for row in &pending {
+                file.append(&self.lines.line(row)?);
+            }
+            file.flush().await?;
+            file.update(context);
+        } else if let Some(step) = self.table_of
+            && !pending.is_empty()
+        {
+            chunk.tx().await?.jobs().insert_rejects(step, &pending).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn roll_back(&mut self) -> Result<(), ItemError> {
-        match &mut self.file {
-            Some(file) => file.roll_back().await,
-            None => Ok(()),
+        for file in self.files() {
+            file.roll_back().await?;
         }
+        Ok(())
     }
 
     pub(crate) async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
-        match &mut self.file {
-            Some(file) if is_complete => file.publish().await,
-            _ => Ok(()),
+        for file in self.files().filter(|_| is_complete) {
+            file.publish().await?;
         }
+        Ok(())
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut FileOutput> {
+        let source = self.source_file.as_mut().map(|rejects| &mut rejects.output);
+        self.file.iter_mut().chain(source)
     }
 }

@@ -72,6 +72,8 @@ pub struct FileReader<F, T> {
     parse: Parse<F, T>,
     queue: VecDeque<PathBuf>,
     current: Option<Current>,
+    /// The header of the current file.
+    header: Option<String>,
     read_count: u64,
     /// Where the last run stopped.
     saved: Option<SavedPosition>,
@@ -147,6 +149,7 @@ impl<F: Format, T> FileReader<F, T> {
             parse,
             queue: VecDeque::new(),
             current: None,
+            header: None,
             read_count: 0,
             saved: None,
             total: None,
@@ -182,7 +185,8 @@ impl<F: Format, T> FileReader<F, T> {
                 let bytes = current.input.bytes(&cut);
                 return (self.parse)(&mut self.format, bytes, encoding).map(Some).map_err(|fault| {
                     let raw = encoding.decode_lossy(bytes);
-                    ItemError::new(ErrorKind::PARSE, fault).at(current.input.place_of(&cut), raw)
+                    let error = ItemError::new(ErrorKind::PARSE, fault);
+                    error.at(current.input.place_of(&cut), raw).below(self.header.clone())
                 });
             }
             current.is_finished = true;
@@ -202,6 +206,7 @@ impl<F: Format, T> FileReader<F, T> {
             && let Some(cut) = input.cut(self.format.scanner())?
         {
             let (bytes, encoding) = (input.bytes(&cut), self.opening.encoding);
+            self.header = Some(encoding.decode_lossy(bytes).into());
             self.format.take_header(bytes, encoding).map_err(|fault| {
                 let raw = encoding.decode_lossy(bytes);
                 ItemError::new(ErrorKind::FATAL, format!("the header cannot be read: {fault}"))

@@ -1,7 +1,7 @@
 //! Writing delimited files.
 
 use super::file::{Beginning, FileWriter, Layout};
-use csv::{Terminator, Writer, WriterBuilder};
+use csv::{QuoteStyle, Terminator, Writer, WriterBuilder};
 use serde::Serialize;
 use std::path::PathBuf;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
@@ -29,6 +29,8 @@ pub type CsvWriter<T> = FileWriter<CsvLines<T>>;
 pub struct CsvLines<T> {
     delimiter: u8,
     quote: u8,
+    quote_style: QuoteStyle,
+    comment: Option<u8>,
     terminator: Terminator,
     header: Header,
     add: Add<T>,
@@ -36,8 +38,8 @@ pub struct CsvLines<T> {
 
 impl<T> Clone for CsvLines<T> {
     fn clone(&self) -> Self {
-        let Self { delimiter, quote, terminator, add, .. } = *self;
-        Self { delimiter, quote, terminator, header: self.header.clone(), add }
+        let Self { delimiter, quote, quote_style, comment, terminator, add, .. } = *self;
+        Self { delimiter, quote, quote_style, comment, terminator, header: self.header.clone(), add }
     }
 }
 
@@ -80,6 +82,10 @@ impl<T: Send + Sync + 'static> CsvWriter<T> {
         pub fn delimiter(self, delimiter: u8) { self.layout.delimiter = delimiter }
         /// Quote character; `"` by default.
         pub fn quote(self, quote: u8) { self.layout.quote = quote }
+        /// Never quotes, for readers that take quotes as text.
+        pub fn no_quotes(self) { self.layout.quote_style = QuoteStyle::Never }
+        /// Quotes a field that begins with this character, which readers would skip as a comment.
+        pub fn comment(self, mark: u8) { self.layout.comment = Some(mark) }
         /// Writes no header.
         pub fn no_headers(self) { self.layout.header = Header::None }
         /// Names the columns, in the order of the fields. The header is written even without items.
@@ -93,8 +99,9 @@ impl<T: Send + Sync + 'static> CsvWriter<T> {
 
 impl<T> CsvLines<T> {
     fn new(add: Add<T>) -> Self {
-        let terminator = Terminator::Any(b'\n');
-        Self { delimiter: b',', quote: b'"', terminator, header: Header::OfItems, add }
+        let (terminator, quote_style) = (Terminator::Any(b'\n'), QuoteStyle::Necessary);
+        let (delimiter, quote, comment, header) = (b',', b'"', None, Header::OfItems);
+        Self { delimiter, quote, quote_style, comment, terminator, header, add }
     }
 
     fn write(&self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), csv::Error> {
@@ -105,6 +112,8 @@ impl<T> CsvLines<T> {
         let mut lines = WriterBuilder::new()
             .delimiter(self.delimiter)
             .quote(self.quote)
+            .quote_style(self.quote_style)
+            .comment(self.comment)
             .terminator(self.terminator)
             .has_headers(names == NamesOfItems::First)
             .from_writer(text);

@@ -2,9 +2,11 @@
 
 use crate::item::file_output::{Existing, FileOutput};
 use crate::item::{Compression, Encoding, Roots};
+use crate::job::reject::{RejectLine, SourceRejects};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
 use std::path::PathBuf;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError, Origin};
 use tidemill_domain::job::ExecutionContext;
 
 /// How items are written.
@@ -104,6 +106,36 @@ impl<L: Layout> FileWriter<L> {
         /// Whether each chunk is fsynced before it commits; true by default. Without it, a power failure can lose committed
         /// items, and the next run then refuses to continue. A crash of the process cannot.
         pub fn sync(self, is_syncing: bool) { self.output.is_syncing = is_syncing }
+    }
+
+    /// Its file and format for [rejects](crate::job::ChunkStep::source_rejects): lines for items, and lines as they were
+    /// read for records that could not be parsed. The file begins with so many empty lines, which a reader skips.
+    pub fn for_rejects(self, skipped_lines: usize) -> SourceRejects<L::Item>
+    where
+        L: Sync,
+    {
+        let Self { output, layout, encoding, compression, .. } = self;
+        let encoded = move |text: &[u8]| {
+            let bytes = encoding.encode(text).map_err(ItemError::fatal)?;
+            compression.pack(&bytes).map_err(ItemError::fatal)
+        };
+        let encode = move |item: Option<&L::Item>, origin: Option<&Origin>| {
+            let (mut whole, mut line) = (vec![b'\n'; skipped_lines], Vec::new());
+            if let Some(item) = item.map(std::slice::from_ref) {
+                let mut layout = layout.clone();
+                layout.add(item, Beginning::OfFile, &mut whole)?;
+                layout.add(item, Beginning::OfChunk, &mut line)?;
+                whole.truncate(whole.len().saturating_sub(line.len()));
+            } else if let Some(origin) = origin {
+                whole.extend(origin.header.iter().flat_map(|header| header.bytes().chain([b'\n'])));
+                // Stands for bytes that could not be decoded, and not every encoding has it.
+                line.extend(origin.raw.replace('\u{FFFD}', "?").bytes().chain([b'\n']));
+            } else {
+                return Ok(None);
+            }
+            Ok(Some(RejectLine { header: encoded(&whole)?, line: encoded(&line)? }))
+        };
+        SourceRejects { output: output.into_lazy(), encode: Arc::new(encode) }
     }
 
     async fn add(&mut self, items: &[L::Item]) -> Result<(), ItemError> {
