@@ -181,6 +181,7 @@ impl Stage {
                 is_restartable: true,
                 on_crash: OnCrash::Fail,
                 crash_restarts: 0,
+                notify: &[],
                 fingerprint: None,
                 accepts_change: false,
                 by: self.process.id(),

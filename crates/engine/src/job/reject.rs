@@ -70,7 +70,7 @@ pub(crate) struct RejectLine {
 
 pub(crate) struct RejectSink<I> {
     /// Called for each run of the step; and the text kept of an item.
-    pub(super) kept: Option<(Arc<MakeRejects>, fn(&I) -> String)>,
+    pub(super) kept: Option<Kept<I>>,
     /// Called for each run of the step.
     pub(super) source: Option<Arc<MakeSourceRejects<I>>>,
     file: Option<FileOutput>,
@@ -81,6 +81,8 @@ pub(crate) struct RejectSink<I> {
     source_file: Option<SourceRejects<I>>,
     pending_lines: Vec<Result<Option<RejectLine>, ItemError>>,
 }
+
+type Kept<I> = (Arc<MakeRejects>, fn(&I) -> String);
 
 pub(crate) type MakeRejects = dyn Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync;
 
