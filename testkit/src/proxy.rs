@@ -42,6 +42,8 @@ struct Shared {
     statements: AtomicU32,
     lost: AtomicU32,
     is_over: AtomicBool,
+    /// How often connections were made to hang.
+    hung: AtomicU32,
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -92,6 +94,12 @@ impl CommitProxy {
     /// Only prepared statements are looked at.
     pub fn lose_statement(&self, loss: Loss, marker: &[u8]) {
         *locked(&self.shared.plan) = Some(Plan { loss, marker: marker.to_vec(), of: Of::Statement });
+    }
+
+    /// From now on the server hears nothing of the connections that are open, and nobody closes them, as if a firewall had
+    /// forgotten them. New connections work.
+    pub fn hang(&self) {
+        self.shared.hung.fetch_add(1, Ordering::SeqCst);
     }
 
     /// How many times the server was asked to run something.
@@ -156,6 +164,7 @@ fn carry_requests(
     shared: &Shared,
     is_muted: &AtomicBool,
 ) -> io::Result<()> {
+    let hung_before = shared.hung.load(Ordering::SeqCst);
     let mut first = read_message(&mut client, None)?;
     server.write_all(&first)?;
     while first.len() == 8 && number(&first[4..]) == TLS_REQUEST {
@@ -167,6 +176,9 @@ fn carry_requests(
         let mut kind = [0];
         client.read_exact(&mut kind)?;
         let message = read_message(&mut client, Some(kind[0]))?;
+        if shared.hung.load(Ordering::SeqCst) > hung_before {
+            continue;
+        }
         if matches!(kind, [b'Q' | b'E']) {
             shared.statements.fetch_add(1, Ordering::SeqCst);
         }

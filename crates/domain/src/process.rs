@@ -161,7 +161,7 @@ pub fn trusted_until(sent: Monotonic, ttl: Duration) -> Monotonic {
     sent.plus(ttl.saturating_sub(self_fencing_margin(ttl)))
 }
 
-/// Two heartbeats may be lost before the process must stop itself.
+/// Two heartbeats may be lost before the process must stop itself. One attempt takes at most as long.
 pub fn heartbeat_interval(ttl: Duration) -> Duration {
     ttl / 4
 }

@@ -290,8 +290,9 @@ async fn keep_alive(process: Weak<Inner>) {
         }
         let Some(inner) = process.upgrade() else { return };
         let process = Process { inner };
-        // Limited to the trust that is left: a frozen process wakes up here with none.
-        let limit = process.guard().remaining().max(Duration::from_millis(1));
+        // An attempt that hangs leaves time for another, on a new connection. A frozen process wakes up here without trust.
+        let limit = process.guard().remaining().min(heartbeat_interval(process.ttl()));
+        let limit = limit.max(Duration::from_millis(1));
         match tokio::time::timeout(limit, process.heartbeat()).await {
             Ok(Ok(())) => failures = 0,
             Ok(Err(EngineError::ProcessExpired { .. })) => return,
@@ -299,7 +300,10 @@ async fn keep_alive(process: Weak<Inner>) {
                 failures += 1;
                 tracing::warn!(%error, process.id = %process.id(), "heartbeat of process {} failed", process.id());
             }
-            Err(_) => failures += 1,
+            Err(_) => {
+                failures += 1;
+                tracing::warn!(process.id = %process.id(), "heartbeat of process {} got no answer within {limit:?}", process.id());
+            }
         }
         if !process.guard().may_act() && !process.has_ended() {
             give_up(&process).await;

@@ -7,11 +7,15 @@ use tidemill_domain::lease::{Lease, Term};
 use tidemill_domain::time::Clock;
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, SystemClock};
+use tidemill_store::scratch::Scratch;
 use tidemill_store::{Init, Store, StoreOptions};
-use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
+use tidemill_testkit::{CommitProxy, PostgresOptions, PrivatePostgres, postgres, skip};
 
 /// Longer than a busy machine lets a process wait.
 const TTL: Duration = Duration::from_secs(20);
+
+/// A transaction that does not begin is given up after ten seconds, which is longer than this is trusted.
+const HANG_TTL: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
@@ -69,6 +73,35 @@ async fn a_short_outage_is_survived() {
     let mut tx = store.begin().await.unwrap();
     lease.confirm(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
+    assert!(lease.is_trusted());
+}
+
+/// A heartbeat on a connection that hangs leaves time for one on a new connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_hangs_does_not_cost_the_lease() {
+    let Some(scratch) = Scratch::postgres().await else { return };
+    let proxy = CommitProxy::in_front_of(scratch.url()).unwrap();
+    let store = Store::open(proxy.url().parse().unwrap(), &StoreOptions::default()).await.unwrap();
+    store.initialise(Init::Always).await.unwrap();
+    let process =
+        Process::start(store, Arc::new(SystemClock::new()), options("one", HANG_TTL)).await.unwrap();
+    let lease = process.acquire(&key("a"), Term::Process).await.unwrap();
+    let direct = scratch.store(None).await.unwrap();
+    let heartbeat = async || {
+        let known = direct.read().await.unwrap().processes().list(10).await.unwrap();
+        known.iter().map(|one| one.heartbeat_at).max()
+    };
+    let first = heartbeat().await;
+    crate::until("a heartbeat", async || heartbeat().await > first).await;
+
+    proxy.hang();
+    let before = heartbeat().await;
+    let ended = tokio::select! {
+        ended = process.ended() => Some(ended),
+        () = crate::until("a heartbeat on another connection", async || heartbeat().await > before) => None,
+    };
+
+    assert_eq!(ended, None);
     assert!(lease.is_trusted());
 }
 

@@ -5,7 +5,7 @@ use crate::options::{Pooler, StoreOptions};
 use crate::postgres::begin::Begin;
 use crate::postgres::nodelay::send_small_packets_at_once;
 use crate::postgres::notify::Notifier;
-use crate::postgres::transaction::Transaction;
+use crate::postgres::transaction::{OnCancel, Transaction};
 use crate::store::Mode;
 use crate::tx::Connection;
 use sqlx::pool::PoolConnection;
@@ -90,12 +90,14 @@ impl Postgres {
     /// Cancelling leaves neither a place in the pool's queue nor an open transaction.
     async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection> {
         let limit = self.connect_timeout * 2;
+        let is_vital = std::ptr::eq(pool, &self.vital);
+        let on_cancel = if is_vital { OnCancel::Close } else { OnCancel::RollBack };
         let mut last = sqlx::Error::PoolClosed;
         for _ in 0..=pool.options().get_max_connections() {
             // Ask before: the dead connection found below may be the last one.
             let may_be_stale = pool.size() > 0;
             let connection = self.acquire(pool).await?;
-            match Transaction::begin(connection, statement, limit).await {
+            match Transaction::begin(connection, statement, limit, on_cancel).await {
                 Ok(tx) => return Ok(Connection::Postgres(tx)),
                 // A vanished host does not answer the next connection either.
                 Err(error) if is_timed_out(&error) => return Err(answer(error, &self.place)),

@@ -1,7 +1,7 @@
 //! NOTIFY after commit, coalesced, and the one LISTEN connection of this process.
 
 use crate::postgres::begin::Begin;
-use crate::postgres::transaction::Transaction;
+use crate::postgres::transaction::{OnCancel, Transaction};
 use crate::wakeup::Hub;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
@@ -87,7 +87,9 @@ impl Queue {
 
     /// In a transaction, so that behind a transaction pooler the whole statement uses one server process.
     async fn notify(&self, topics: Vec<String>) -> Result<(), sqlx::Error> {
-        let mut tx = Transaction::begin(self.pool.acquire().await?, &self.begin.write, SENT_WITHIN).await?;
+        let connection = self.pool.acquire().await?;
+        let on_cancel = OnCancel::RollBack;
+        let mut tx = Transaction::begin(connection, &self.begin.write, SENT_WITHIN, on_cancel).await?;
         sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
             .bind(CHANNEL)
             .bind(topics)

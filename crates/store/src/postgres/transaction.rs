@@ -22,6 +22,15 @@ pub(crate) struct Transaction {
     /// Present until drop.
     connection: Option<PoolConnection<Postgres>>,
     state: State,
+    on_cancel: OnCancel,
+}
+
+/// What happens to the connection if the transaction is dropped before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OnCancel {
+    RollBack,
+    /// It may hang, and the next transaction must not wait for its ROLLBACK.
+    Close,
 }
 
 enum State {
@@ -39,8 +48,9 @@ impl Transaction {
         connection: PoolConnection<Postgres>,
         statement: &Arc<str>,
         limit: Duration,
+        on_cancel: OnCancel,
     ) -> Result<Self, sqlx::Error> {
-        let mut tx = Self { connection: Some(connection), state: State::Beginning };
+        let mut tx = Self { connection: Some(connection), state: State::Beginning, on_cancel };
         let statement = AssertSqlSafe(statement.clone()).into_sql_str();
         let begun = tokio::time::timeout(limit, PgTransactionManager::begin(&mut tx, Some(statement))).await;
         match begun {
@@ -77,6 +87,8 @@ impl Drop for Transaction {
         let Some(mut connection) = self.connection.take() else { return };
         match self.state {
             State::Ended => {}
+            // The pool has room for another at once.
+            State::Beginning | State::Open if self.on_cancel == OnCancel::Close => drop(connection.detach()),
             // The pool sends it before it lends the connection again.
             State::Open => PgTransactionManager::start_rollback(&mut connection),
             State::Broken => connection.close_on_drop(),
