@@ -28,7 +28,10 @@ pub struct Notify {
 impl Notify {
     fn covers(&self, status: BatchStatus) -> bool {
         match self.on {
-            NotifyOn::Failed => status == BatchStatus::Failed,
+            // Somebody has to look at each of these.
+            NotifyOn::Failed => {
+                matches!(status, BatchStatus::Failed | BatchStatus::Unknown | BatchStatus::Abandoned)
+            }
             NotifyOn::Completed => status == BatchStatus::Completed,
             NotifyOn::Stopped => status == BatchStatus::Stopped,
             NotifyOn::Always => true,
@@ -140,7 +143,10 @@ mod tests {
 
             let told = channels(&twice, status);
 
-            let word = status.as_str().to_lowercase();
+            let word = match status {
+                BatchStatus::Unknown | BatchStatus::Abandoned => "failed".to_owned(),
+                status => status.as_str().to_lowercase(),
+            };
             let expected: Vec<&str> = told.iter().copied().filter(|to| **to == word || *to == "always").collect();
             prop_assert_eq!(&told, &expected);
             prop_assert!(told.contains(&"always") && told.len() <= 2);

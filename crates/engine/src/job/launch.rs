@@ -92,6 +92,7 @@ impl Launcher {
             Ok(_) => {}
             // Committed too: the restart is no longer due.
             Err(JobError::Refused { refusal, job }) => {
+                tx.jobs().notify_end(due.execution).await?;
                 tracing::warn!(job, "job {job} was not restarted after a crash: {refusal}");
             }
             Err(error) => return Err(error),

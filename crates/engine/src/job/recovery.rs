@@ -17,13 +17,20 @@ const EXECUTIONS_PER_ROUND: u32 = 100;
 
 const TICKETS_PER_ROUND: u32 = 1000;
 
+/// When nobody has restarted an execution for so long, its end is notified.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(60);
+
 /// How often to look for restarts if no wake-up arrives.
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
 
 /// Fails executions whose process died, and releases their units.
 #[crate::boxed]
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {
-    let recovered = transact(store, async |tx| tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await).await?;
+    let recovered = transact(store, async |tx| {
+        tx.jobs().notify_overdue_restarts(RESTARTED_WITHIN).await?;
+        tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await
+    })
+    .await?;
     for orphan in &recovered {
         let id = orphan.execution;
         tracing::warn!(execution.id = %id, job = orphan.job, "execution {id} of job {} failed: its process was lost", orphan.job);

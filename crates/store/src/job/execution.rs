@@ -30,6 +30,15 @@ stored! {
         pub(super) instance: i64 = "job_instance_id",
         pub(super) status: BatchStatus,
     }
+
+    /// An end of which somebody has to be notified.
+    pub(crate) struct EndToNotify in EXECUTION |row| {
+        job: String = "job_name",
+        status: BatchStatus,
+        exit_code: String,
+        ended_at: Option<Timestamp> => row.stamp_if("end_time")?,
+        notify: String,
+    }
 }
 
 /// Absent values leave their columns unchanged.
@@ -138,26 +147,23 @@ impl Jobs<'_> {
         self.job_execution_save_status(&change).await?;
         self.job_note_save_end(id.get(), long.as_deref(), restart_due).await?;
         // A job that is restarted automatically has not ended.
-        if !restart_due {
-            self.notify_end(id, status, &exit.code, at).await?;
-        }
-        Ok(())
+        if restart_due { Ok(()) } else { self.notify_end(id).await }
     }
 
-    /// Queues the notices of the end for the alert channels that the launch named.
-    async fn notify_end(
-        &mut self,
-        execution: ExecutionId,
-        status: BatchStatus,
-        exit_code: &str,
-        at: Timestamp,
-    ) -> Result<()> {
-        let Some((job, stored)) = self.job_note_notify(execution).await? else { return Ok(()) };
-        let end = JobEnd { job: &job, execution, status, exit_code, at };
+    /// Queues the notices of an end, which is recorded, for the alert channels that the launch named; once, however often it
+    /// is called.
+    #[crate::boxed]
+    pub async fn notify_end(&mut self, execution: ExecutionId) -> Result<()> {
+        let Some(stored) = self.job_note_notify(execution).await? else { return Ok(()) };
+        self.job_note_notified(execution).await?;
+        let (job, exit_code) = (stored.job.as_str(), stored.exit_code.as_str());
+        let now = self.now().await?;
+        let at = stored.ended_at.unwrap_or(now);
+        let end = JobEnd { job, execution, status: stored.status, exit_code, at };
         let Ok(subject) = end.subject() else { return Ok(()) };
-        let (all, body) = (Notify::from_text(&stored), end.to_json());
-        for channel in notify::channels(&all, status) {
-            self.alert_delivery_insert((JOB_END, &subject), end.notice(), channel, &body, at).await?;
+        let (all, body) = (Notify::from_text(&stored.notify), end.to_json());
+        for channel in notify::channels(&all, stored.status) {
+            self.alert_delivery_insert((JOB_END, &subject), end.notice(), channel, &body, now).await?;
             self.wake(ALERT_DELIVERY);
         }
         Ok(())
@@ -354,12 +360,18 @@ statements! {
          from tidemill_job_execution where job_execution_id = $1"
     }
 
-    /// The name of the job and what to notify of its end; nothing if nobody is notified.
-    fn job_note_notify(execution: ExecutionId) -> Option<(String, String)> {
-        "select i.job_name, n.notify from tidemill_job_execution n
+    /// Nothing if nobody is notified, or if all were.
+    fn job_note_notify(execution: ExecutionId) -> Option<EndToNotify> {
+        "select i.job_name as job_name, e.status as status, coalesce(e.exit_code, '') as exit_code,
+                e.end_time as end_time, n.notify as notify
+         from tidemill_job_execution n
          join batch_job_execution e on e.job_execution_id = n.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
-         where n.job_execution_id = $1 and n.notify is not null"
+         where n.job_execution_id = $1 and n.notify is not null {for no key update of n}"
+    }
+
+    fn job_note_notified(execution: ExecutionId) -> () {
+        "update tidemill_job_execution set notify = null where job_execution_id = $1"
     }
 
     /// Records that a step of `outer` launched `inner`, so that retention does not delete it first.
@@ -379,9 +391,10 @@ statements! {
         "update tidemill_job_execution set exit_text = $2, restart_due = $3 where job_execution_id = $1"
     }
 
-    /// Any launch is the restart that was due. Reads the few that are due, not the many of the instance.
+    /// Any launch is the restart that was due, and its end is the one to notify. Reads the few that are due, not the many of
+    /// the instance.
     fn job_note_clear_restart_due(instance: i64) -> () {
-        "update tidemill_job_execution set restart_due = false
+        "update tidemill_job_execution set restart_due = false, notify = null
          where restart_due {= 1}
            and exists (
                select 1

@@ -83,6 +83,7 @@ impl Jobs<'_> {
                 StatusChange { id: id.get(), status: to, started_at: None, ended_at, exit: None, now };
             self.job_execution_save_status(&change).await?;
             self.job_orphan_restart_taken(id.get()).await?;
+            self.notify_end(id).await?;
             self.audit_order(&head, actor, ExecutionTransition::Abandoned, to, Some(reason)).await?;
         }
         Ok(ExecutionChanged::Done { from, to })

@@ -4,12 +4,13 @@
 use super::execution::StatusNews;
 use super::record::{EXECUTION, NOTE, ParameterRecord, job_parameters};
 use super::{RESTART_DUE, lease_key, object};
-use crate::codec::DbId;
+use crate::codec::{DbId, DbStamp};
 use crate::error::Result;
 use crate::statement::{Columns, rows, statements, stored};
 use crate::tx::Jobs;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, OnCrash};
 use tidemill_domain::job::pool::RUN_PREFIX;
@@ -82,6 +83,17 @@ impl Jobs<'_> {
         let parameters: Vec<ParameterRecord> = rows.into_iter().map(|row| row.parameter).collect();
         due.parameters = job_parameters(&parameters, due.execution)?;
         Ok(Some(due))
+    }
+
+    /// Notifies ends of executions that nobody has restarted for so long: no process has the job any more, or its definition
+    /// has changed. A restart is still due.
+    #[crate::boxed]
+    pub async fn notify_overdue_restarts(&mut self, after: Duration) -> Result<()> {
+        let before = self.now().await?.minus(after);
+        for execution in self.job_orphan_lock_overdue(before.into()).await? {
+            self.notify_end(ExecutionId::new(execution)).await?;
+        }
+        Ok(())
     }
 
     /// At most `limit` tickets, queued or holding units, of executions that have ended; by pool.
@@ -190,6 +202,15 @@ statements! {
          join {rows known $1: job text, fingerprint text} on known.job = i.job_name
          where n.restart_due {= 1} and (known.fingerprint = n.fingerprint) is not false
          order by n.job_execution_id limit 1 {for no key update of i, n skip locked}"
+    }
+
+    /// Due restarts of executions that ended before then, and whose end is not notified.
+    fn job_orphan_lock_overdue(before: DbStamp) -> Vec<i64> {
+        "select n.job_execution_id
+         from tidemill_job_execution n
+         join batch_job_execution e on e.job_execution_id = n.job_execution_id
+         where n.restart_due {= 1} and n.notify is not null and e.end_time < $1
+         order by n.job_execution_id limit 100 {for no key update of n skip locked}"
     }
 
     fn job_orphan_restart_taken(execution: i64) -> () {

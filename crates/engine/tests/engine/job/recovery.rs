@@ -8,7 +8,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, ExecutionId, JobParameters};
 use tidemill_domain::time::Clock;
-use tidemill_engine::job::{Job, JobRegistry, Launcher, Step, recovery};
+use tidemill_engine::job::{Job, JobRegistry, Launcher, NotifyOn, Step, recovery};
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{EngineError, Process, reaper};
 use tidemill_store::scratch::Scratch;
@@ -105,6 +105,28 @@ async fn what_shall_be_restarted_is_restarted_once_and_not_for_ever() {
         "one restart was allowed"
     );
     tx.rollback().await.unwrap();
+    waits.store(false, Ordering::SeqCst);
+}
+
+/// The job is no longer restartable, so that its restart is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_an_execution_whose_restart_is_refused_is_notified() {
+    let stand = Stand::on(Scratch::file()).await;
+    let (bench, waits) = (&stand.bench, Arc::new(AtomicBool::new(true)));
+    let job = job(&waits, OnCrash::Restart { limit: 1 }).notify(NotifyOn::Failed, "ops");
+    let launcher = bench.launcher(&job).unwrap();
+    launcher.launch("waiting", &JobParameters::new(), &Actor::system()).await.unwrap();
+    bench.clock().advance(crate::TTL);
+    reaper::run_once(bench.store()).await.unwrap();
+    let queued = async || bench.store().read().await.unwrap().alerts().deliveries(10).await.unwrap().len();
+    assert_eq!(queued().await, 0, "it is restarted");
+
+    let (_heir, launcher) = other(bench, stand.clock.clone(), job.not_restartable()).await;
+    let restarting = tokio::spawn(recovery::run(launcher));
+    crate::until("the notice of the end", async || queued().await > 0).await;
+
+    restarting.abort();
+    assert_eq!(queued().await, 1);
     waits.store(false, Ordering::SeqCst);
 }
 

@@ -2,6 +2,7 @@
 
 use super::{ann, day, end, lose_all, request, try_launch};
 use crate::Bench;
+use std::time::Duration;
 use tidemill_domain::alert::Notice;
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -12,7 +13,10 @@ crate::on_both![
     an_end_is_queued_for_the_channels_that_hear_of_it,
     an_end_that_does_not_commit_is_not_queued,
     a_lost_execution_notifies_unless_it_is_restarted,
-    an_execution_that_an_operator_recovers_notifies,
+    an_execution_whose_end_is_unknown_notifies_once,
+    an_execution_that_is_not_restarted_in_time_notifies_once,
+    an_execution_that_is_restarted_does_not_notify,
+    an_execution_that_is_abandoned_instead_of_restarted_notifies,
 ];
 
 fn notifies() -> Vec<Notify> {
@@ -82,14 +86,68 @@ async fn a_lost_execution_notifies_unless_it_is_restarted(bench: Bench) {
     assert_eq!(queued(&bench).await, ["hook", "ops"]);
 }
 
-async fn an_execution_that_an_operator_recovers_notifies(bench: Bench) {
+async fn an_execution_whose_end_is_unknown_notifies_once(bench: Bench) {
     let launched = launched(&bench, 1, OnCrash::Fail).await;
     end(&bench, &launched, BatchStatus::Unknown).await;
-    assert_eq!(queued(&bench).await, ["hook"]);
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
 
     let mut tx = bench.begin().await;
     let _changed = tx.jobs().recover_execution(launched.execution, &ann(), "it is gone").await.unwrap();
+    let _changed = tx.jobs().abandon_execution(launched.execution, &ann(), "no use").await.unwrap();
     tx.commit().await.unwrap();
 
-    assert_eq!(queued(&bench).await, ["hook", "hook", "ops"]);
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
+}
+
+async fn notify_overdue(bench: &Bench) {
+    let mut tx = bench.begin().await;
+    tx.jobs().notify_overdue_restarts(Duration::from_secs(60)).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn an_execution_that_is_not_restarted_in_time_notifies_once(bench: Bench) {
+    let launched = launched(&bench, 1, OnCrash::Restart { limit: 1 }).await;
+    lose_all(&bench).await;
+    notify_overdue(&bench).await;
+    assert!(queued(&bench).await.is_empty(), "it may go on");
+
+    bench.advance(Duration::from_secs(61));
+    notify_overdue(&bench).await;
+    notify_overdue(&bench).await;
+
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
+    let mut tx = bench.begin().await;
+    let due = tx.jobs().take_due_restart(&[("load", None)]).await.unwrap();
+    assert_eq!(due.map(|due| due.execution), Some(launched.execution), "it can still be restarted");
+    tx.jobs().notify_end(launched.execution).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
+}
+
+async fn an_execution_that_is_restarted_does_not_notify(bench: Bench) {
+    let lost = launched(&bench, 1, OnCrash::Restart { limit: 1 }).await;
+    lose_all(&bench).await;
+
+    let (parameters, actor, by) = (day("1"), ann(), bench.process(2).await);
+    try_launch(&bench, &request(&parameters, by, &actor)).await.unwrap();
+    bench.advance(Duration::from_secs(61));
+    notify_overdue(&bench).await;
+    let mut tx = bench.begin().await;
+    let _changed = tx.jobs().abandon_execution(lost.execution, &actor, "it went on").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert!(queued(&bench).await.is_empty());
+}
+
+async fn an_execution_that_is_abandoned_instead_of_restarted_notifies(bench: Bench) {
+    let lost = launched(&bench, 1, OnCrash::Restart { limit: 1 }).await;
+    lose_all(&bench).await;
+
+    let mut tx = bench.begin().await;
+    let _changed = tx.jobs().abandon_execution(lost.execution, &ann(), "no use").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(queued(&bench).await, ["hook", "ops"]);
+    let found = bench.begin().await.alerts().deliveries(1).await.unwrap().remove(0);
+    assert!(found.delivery.body.contains("\"status\":\"ABANDONED\""), "{}", found.delivery.body);
 }
