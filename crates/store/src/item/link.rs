@@ -97,7 +97,8 @@ impl Link {
     }
 
     /// Where rows with a null in one of these columns of the author's query are, when they order its rows. PostgreSQL puts
-    /// them last; its catalogue says which columns are never null.
+    /// them last; its catalogue says which columns are never null. That of a table with children says nothing about the
+    /// rows of its children, and a constraint that is not valid says nothing about old rows.
     pub(crate) async fn null_keys(
         &mut self,
         query: &SqlQuery,
@@ -113,7 +114,9 @@ impl Link {
         let distinct: BTreeSet<&String> = origins.iter().collect();
         let never_null = format!(
             "select count(*)\nfrom pg_catalog.pg_attribute a\njoin pg_catalog.pg_class c on c.oid = a.attrelid\n\
-             where a.attnotnull and c.relkind in ('r', 'p') and (a.attrelid, a.attnum) in ({})",
+             where a.attnotnull and c.relkind = 'r' and not c.relhassubclass and (a.attrelid, a.attnum) in ({})\n\
+             and not exists (select 1 from pg_catalog.pg_constraint k where k.conrelid = a.attrelid\n\
+             and k.contype = 'n' and k.conkey = array[a.attnum] and not k.convalidated)",
             origins.join(", ")
         );
         let count = self.scalar(&never_null, &[]).await?;
