@@ -16,6 +16,8 @@ use crate::code::Code;
 use crate::error_chain::ErrorChain;
 use std::borrow::Cow;
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 
 /// Decides on skip and retry. Tidemill's own components use the kinds below; you can add others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -89,8 +91,8 @@ pub struct Origin {
     pub place: String,
     /// The item as it was read.
     pub raw: String,
-    /// The header of the file that it is from, as it was read.
-    pub header: Option<String>,
+    /// The columns that the header of its file names.
+    pub header: Option<Arc<[String]>>,
 }
 
 impl ItemError {
@@ -120,9 +122,9 @@ impl ItemError {
         pub fn at(self, place: impl Into<String>, raw: impl Into<String>) {
             self.origin = Some(Box::new(Origin { place: place.into(), raw: raw.into(), header: None }))
         }
-        /// Sets the header of the file, after [`at`](Self::at).
+        /// Sets the columns that the header of the file names, after [`at`](Self::at).
         #[must_use]
-        pub fn below(self, header: Option<String>) {
+        pub fn below(self, header: Option<Arc<[String]>>) {
             if let Some(origin) = &mut self.origin {
                 origin.header = header;
             }

@@ -4,6 +4,7 @@ use crate::item::Roots;
 use crate::item::file_output::FileOutput;
 use crate::job::{ChunkScope, StepScope};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Origin, Phase};
@@ -14,6 +15,12 @@ const ITEM_CHARS_MAX: usize = 10_000;
 
 /// Name under which the file's position is saved.
 const POSITION: &str = "rejects";
+
+/// Name under which the hash of the header of rejects in the format of their source is saved.
+const HEADER: &str = "rejects.header";
+
+const OTHER_HEADER: &str = "a skipped record has other columns than the records in the file of reject_source, which has one \
+    header; let each file have its own with `partitions: { by: file }`";
 
 /// Where skipped items are kept.
 #[derive(Clone, Debug)]
@@ -56,13 +63,47 @@ impl Rejects {
 pub struct SourceRejects<I> {
     pub(crate) output: FileOutput,
     pub(crate) encode: Arc<EncodeReject<I>>,
+    /// Encodes the beginning of the file, with its header.
+    pub(crate) begin: Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, ItemError> + Send + Sync>,
+    /// Hash of the header that the file has.
+    pub(crate) header: Option<i64>,
 }
 
 /// The line of an item, or else that of the record it was read from; none if neither is known.
 pub(crate) type EncodeReject<I> =
     dyn Fn(Option<&I>, Option<&Origin>) -> Result<Option<RejectLine>, ItemError> + Send + Sync;
 
-/// A line, and what has to be before the first one.
+impl<I> SourceRejects<I> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.header = context.get_long(HEADER);
+        self.output.open(context).await
+    }
+
+    async fn add(
+        &mut self,
+        lines: Vec<Result<Option<RejectLine>, ItemError>>,
+        context: &mut ExecutionContext,
+    ) -> Result<(), ItemError> {
+        for line in lines {
+            let Some(RejectLine { header, line }) = line? else { continue };
+            let digest = Sha256::digest(&header);
+            let hash = i64::from_be_bytes(std::array::from_fn(|index| digest[index]));
+            if self.output.offset() == 0 {
+                self.output.append(&(self.begin)(&header)?);
+            } else if self.header.is_some_and(|known| known != hash) {
+                return Err(ItemError::new(ErrorKind::FATAL, OTHER_HEADER));
+            }
+            self.header = Some(hash);
+            self.output.append(&line);
+        }
+        self.output.flush().await?;
+        self.output.update(context);
+        context.put(HEADER, self.header);
+        Ok(())
+    }
+}
+
+/// A line, and the header of the file that it is from, which is not encoded.
 pub(crate) struct RejectLine {
     pub(crate) header: Vec<u8>,
     pub(crate) line: Vec<u8>,
@@ -165,7 +206,7 @@ impl<I> RejectSink<I> {
         }
         if let Some(make) = &self.source {
             let mut rejects = make(scope)?;
-            rejects.output.open(context).await?;
+            rejects.open(context).await?;
             self.source_file = Some(rejects);
         }
         Ok(())
@@ -198,17 +239,8 @@ impl<I> RejectSink<I> {
     ) -> Result<(), ItemError> {
         let (pending, pending_lines) =
             (std::mem::take(&mut self.pending), std::mem::take(&mut self.pending_lines));
-        if let Some(SourceRejects { output, .. }) = &mut self.source_file {
-            let mut is_first = output.offset() == 0;
-            for line in pending_lines {
-                let Some(RejectLine { header, line }) = line? else { continue };
-                if std::mem::take(&mut is_first) {
-                    output.append(&header);
-                }
-                output.append(&line);
-            }
-            output.flush().await?;
-            output.update(context);
+        if let Some(rejects) = &mut self.source_file {
+            rejects.add(pending_lines, context).await?;
         }
         if let Some(file) = &mut self.file {
             if file.offset() == 0 && !pending.is_empty() && self.lines == LineFormat::Csv {

@@ -89,3 +89,46 @@ async fn a_file_without_header_and_with_another_encoding_keeps_both() {
 
     assert_eq!(rejects, b"x,\xb0\xa1\n2,?\n");
 }
+
+/// Loads all files `in-*.csv`, and skips rows without an id.
+const MANY: &str = r#"
+job: many
+steps:
+  - name: load
+    chunk: 2
+    read: { csv: { path: "@/in-*.csv" } }
+    process: { validate: { id: { type: long } } }
+    write: { jsonl: { path: "@/out.jsonl" } }
+    skip: { limit: 10, reject_source: "@/bad.csv" }
+"#;
+
+#[tokio::test]
+async fn rejects_of_several_files_have_one_header() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("in-1.csv", "\"id\",\"name\"\nx,one\n1\n");
+    stand.write("in-2.csv", "id,name\ny,two\n2\n");
+
+    let run = stand.run(MANY, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    let rejects = stand.content("bad.csv");
+    let mut lines: Vec<&str> = rejects.lines().collect();
+    lines[1..].sort_unstable();
+    assert_eq!(lines, ["id,name", "1", "2", "x,one", "y,two"]);
+}
+
+#[tokio::test]
+async fn rejects_with_other_columns_are_refused_also_after_a_restart() {
+    for first in ["id,name\nx,one\n", "id,name\n1\n"] {
+        let stand = Stand::on(Scratch::file()).await;
+        stand.write("in-1.csv", first);
+        stand.write("in-2.csv", "name,id\ntwo,y\n");
+
+        for _restart in 0..2 {
+            let run = stand.run(MANY, &[]).await;
+
+            let told = &run.end.exit.description;
+            assert!(told.contains("has other columns than the records"), "{told}");
+        }
+    }
+}

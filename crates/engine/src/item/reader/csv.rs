@@ -6,6 +6,7 @@ use crate::item::reader::csv_scan::{CsvScanner, Style};
 use crate::item::reader::file::{FileReader, Format};
 use csv::StringRecord;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use tidemill_domain::item::Row;
 
 /// Reads delimited files: one record per line (quoted fields may contain line ends), fields separated by a comma or
@@ -162,6 +163,11 @@ impl Format for Csv {
             self.fields.columns = Some(columns);
         }
         Ok(())
+    }
+
+    fn columns(&self) -> Option<Arc<[String]>> {
+        let columns = self.fields.columns.as_ref().filter(|_| self.has_header());
+        columns.map(|columns| columns.shared.clone())
     }
 
     fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {

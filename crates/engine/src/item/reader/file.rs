@@ -47,6 +47,12 @@ pub trait Format: Clone + Default + Send + 'static {
         Ok(())
     }
 
+    /// The columns that the header of the current file names.
+    #[doc(hidden)]
+    fn columns(&self) -> Option<Arc<[String]>> {
+        None
+    }
+
     /// Makes a serde type of a record that the scanner has just found.
     #[doc(hidden)]
     fn typed<T: DeserializeOwned>(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String>;
@@ -72,8 +78,6 @@ pub struct FileReader<F, T> {
     parse: Parse<F, T>,
     queue: VecDeque<PathBuf>,
     current: Option<Current>,
-    /// The header of the current file.
-    header: Option<String>,
     read_count: u64,
     /// Where the last run stopped.
     saved: Option<SavedPosition>,
@@ -149,7 +153,6 @@ impl<F: Format, T> FileReader<F, T> {
             parse,
             queue: VecDeque::new(),
             current: None,
-            header: None,
             read_count: 0,
             saved: None,
             total: None,
@@ -186,7 +189,7 @@ impl<F: Format, T> FileReader<F, T> {
                 return (self.parse)(&mut self.format, bytes, encoding).map(Some).map_err(|fault| {
                     let raw = encoding.decode_lossy(bytes);
                     let error = ItemError::new(ErrorKind::PARSE, fault);
-                    error.at(current.input.place_of(&cut), raw).below(self.header.clone())
+                    error.at(current.input.place_of(&cut), raw).below(self.format.columns())
                 });
             }
             current.is_finished = true;
@@ -206,7 +209,6 @@ impl<F: Format, T> FileReader<F, T> {
             && let Some(cut) = input.cut(self.format.scanner())?
         {
             let (bytes, encoding) = (input.bytes(&cut), self.opening.encoding);
-            self.header = Some(encoding.decode_lossy(bytes).into());
             self.format.take_header(bytes, encoding).map_err(|fault| {
                 let raw = encoding.decode_lossy(bytes);
                 ItemError::new(ErrorKind::FATAL, format!("the header cannot be read: {fault}"))

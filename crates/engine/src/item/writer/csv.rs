@@ -104,19 +104,23 @@ impl<T> CsvLines<T> {
         Self { delimiter, quote, quote_style, comment, terminator, header, add }
     }
 
-    fn write(&self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), csv::Error> {
-        let names = match (beginning, &self.header) {
-            (Beginning::OfFile, Header::OfItems) => NamesOfItems::First,
-            _ => NamesOfItems::Omitted,
-        };
-        let mut lines = WriterBuilder::new()
+    fn lines<'t>(&self, names: NamesOfItems, text: &'t mut Vec<u8>) -> Lines<'t> {
+        WriterBuilder::new()
             .delimiter(self.delimiter)
             .quote(self.quote)
             .quote_style(self.quote_style)
             .comment(self.comment)
             .terminator(self.terminator)
             .has_headers(names == NamesOfItems::First)
-            .from_writer(text);
+            .from_writer(text)
+    }
+
+    fn write(&self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), csv::Error> {
+        let names = match (beginning, &self.header) {
+            (Beginning::OfFile, Header::OfItems) => NamesOfItems::First,
+            _ => NamesOfItems::Omitted,
+        };
+        let mut lines = self.lines(names, text);
         if let (Beginning::OfFile, Header::Given(names)) = (beginning, &self.header) {
             lines.write_record(names)?;
         }
@@ -142,5 +146,11 @@ impl<T: Send + Sync + 'static> Layout for CsvLines<T> {
 
     fn add(&mut self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), ItemError> {
         self.write(items, beginning, text).map_err(|error| ItemError::of(ErrorKind::WRITE, error))
+    }
+
+    fn header(&self, columns: &[String], text: &mut Vec<u8>) -> Result<(), ItemError> {
+        let mut lines = self.lines(NamesOfItems::Omitted, text);
+        lines.write_record(columns)?;
+        Ok(lines.flush()?)
     }
 }

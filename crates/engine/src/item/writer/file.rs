@@ -23,6 +23,13 @@ pub trait Layout: Clone + Send + 'static {
         text: &mut Vec<u8>,
     ) -> Result<(), ItemError>;
 
+    /// Adds the header of a file with these columns, if the format has headers.
+    #[doc(hidden)]
+    fn header(&self, columns: &[String], text: &mut Vec<u8>) -> Result<(), ItemError> {
+        let (_no_header, _) = (columns, text);
+        Ok(())
+    }
+
     /// Tells the encoding of the file. The text is UTF-8 and encoded afterwards.
     #[doc(hidden)]
     fn set_encoding(&mut self, encoding: Encoding) {
@@ -120,22 +127,26 @@ impl<L: Layout> FileWriter<L> {
             compression.pack(&bytes).map_err(ItemError::fatal)
         };
         let encode = move |item: Option<&L::Item>, origin: Option<&Origin>| {
-            let (mut whole, mut line) = (vec![b'\n'; skipped_lines], Vec::new());
+            let (mut header, mut line) = (Vec::new(), Vec::new());
             if let Some(item) = item.map(std::slice::from_ref) {
                 let mut layout = layout.clone();
-                layout.add(item, Beginning::OfFile, &mut whole)?;
+                layout.add(item, Beginning::OfFile, &mut header)?;
                 layout.add(item, Beginning::OfChunk, &mut line)?;
-                whole.truncate(whole.len().saturating_sub(line.len()));
+                header.truncate(header.len().saturating_sub(line.len()));
             } else if let Some(origin) = origin {
-                whole.extend(origin.header.iter().flat_map(|header| header.bytes().chain([b'\n'])));
+                if let Some(columns) = &origin.header {
+                    layout.header(columns, &mut header)?;
+                }
                 // Stands for bytes that could not be decoded, and not every encoding has it.
                 line.extend(origin.raw.replace('\u{FFFD}', "?").bytes().chain([b'\n']));
             } else {
                 return Ok(None);
             }
-            Ok(Some(RejectLine { header: encoded(&whole)?, line: encoded(&line)? }))
+            Ok(Some(RejectLine { header, line: encoded(&line)? }))
         };
-        SourceRejects { output: output.into_lazy(), encode: Arc::new(encode) }
+        let begin = move |header: &[u8]| encoded(&[&vec![b'\n'; skipped_lines], header].concat());
+        let (encode, begin) = (Arc::new(encode), Arc::new(begin));
+        SourceRejects { output: output.into_lazy(), encode, begin, header: None }
     }
 
     async fn add(&mut self, items: &[L::Item]) -> Result<(), ItemError> {
