@@ -7,6 +7,9 @@ use tidemill_domain::item::{ErrorKind, ItemError, Value};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_store::item::{CursorReader, Database, SqlQuery};
 
+/// Context key: the statements have committed. A restart then only ends the step.
+const DONE_KEY: &str = "tidemill.sql.done";
+
 impl Step {
     /// A step that runs SQL statements: in the step's transaction, exactly once, unless they name another database.
     pub fn sql(
@@ -61,6 +64,9 @@ impl SqlStatements {
     }
 
     async fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
+        if scope.context().get(DONE_KEY).is_some() {
+            return Ok(());
+        }
         let changed = match &self.database {
             _ if self.statements.is_empty() => 0,
             None => scope.tx().await?.run_statements(&self.statements).await?,
@@ -73,6 +79,7 @@ impl SqlStatements {
             })?;
             scope.context().put(name, value);
         }
+        scope.context().put(DONE_KEY, true);
         Ok(())
     }
 

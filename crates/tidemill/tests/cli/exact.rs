@@ -11,6 +11,7 @@ mod files;
 mod formats;
 mod ghost;
 mod scan;
+mod sql;
 mod stop;
 mod writers;
 

@@ -2,8 +2,10 @@
 
 use super::Stand;
 use super::gate::{kept, stand};
-use tidemill_domain::job::{BatchStatus, JobParameters};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tidemill_domain::job::{BatchStatus, ExitStatus, JobParameters};
 use tidemill_engine::item::sql::{Database, SqlQuery};
+use tidemill_engine::job::listener::{StepListener, StepRun};
 use tidemill_engine::job::{Job, SqlStatements, Step};
 use tidemill_engine::testing::TestRun;
 use tidemill_store::scratch::Scratch;
@@ -12,6 +14,7 @@ tidemill_store::on_both![
     statements_run_in_order_and_what_they_change_is_counted,
     where_one_fails_none_has_happened,
     statements_can_run_on_another_database,
+    statements_that_have_committed_are_not_run_again,
 ];
 
 async fn run(stand: &Stand, statements: SqlStatements) -> TestRun {
@@ -64,4 +67,42 @@ async fn statements_can_run_on_another_database(scratch: Scratch) {
     assert_eq!((step.counters.write, step.delivery.as_deref()), (1, Some("at-least-once")));
     assert_eq!(kept(other.bench.store()).await, [7]);
     assert_eq!(kept(stand.bench.store()).await, [0; 0]);
+}
+
+/// SQLite makes a row only when it is asked for: the second one would be an error.
+#[tokio::test]
+async fn a_value_is_the_first_row_and_no_other_row_is_read() {
+    let stand = stand(Scratch::file()).await;
+    let query = SqlQuery::new("select 7 as n union all select abs(-9223372036854775807 - 1)");
+
+    let run = run(&stand, SqlStatements::new([]).value("n", query)).await;
+
+    assert!(run.is_completed(), "{run:?}");
+    assert_eq!(run.context("it").unwrap().get_long("n"), Some(7));
+}
+
+/// Ends the job after the statements have committed, and before the end of the step is recorded.
+struct Panics(AtomicBool);
+
+impl StepListener for Panics {
+    fn after_step(&self, _: &mut StepRun<'_>) -> Option<ExitStatus> {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "the listener panics");
+        None
+    }
+}
+
+async fn statements_that_have_committed_are_not_run_again(scratch: Scratch) {
+    let stand = stand(scratch).await;
+    let next = SqlQuery::new("insert into kept (id) select count(*) + 1 from kept");
+    let value = SqlQuery::new("select count(*) as n from kept");
+    let statements = SqlStatements::new([next]).value("n", value);
+    let step = Step::sql("it", move |_| Ok(statements.clone())).promote(["n"]);
+    let job = Job::new("stated").step(step.listener(Panics(AtomicBool::new(true))));
+
+    let first = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+    let second = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+    assert_eq!((first.end.status, second.end.status), (BatchStatus::Failed, BatchStatus::Completed));
+    assert_eq!(kept(stand.bench.store()).await, [1]);
+    assert_eq!(second.context("it").unwrap().get_long("n"), Some(1));
 }
