@@ -97,6 +97,8 @@ fn inner_flows(step: &StepFile) -> &[Vec<StepFile>] {
 pub(crate) struct Checker<'a> {
     file: &'a JobFile,
     gaps: Gaps,
+    /// The names of values that steps before the current one set.
+    values: Vec<&'a str>,
     pub(crate) problems: Vec<Diagnostic>,
 }
 
@@ -142,7 +144,7 @@ impl<'a> Checker<'a> {
     }
 
     pub(crate) fn of(file: &'a JobFile) -> Self {
-        Self { file, gaps: Gaps::default(), problems: Vec::new() }
+        Self { file, gaps: Gaps::default(), values: Vec::new(), problems: Vec::new() }
     }
 
     /// A problem with a whole text.

@@ -134,6 +134,13 @@ impl ItemError {
         pub fn in_columns(self, columns: &[&str]) { self.columns = Some(columns.join(", ").into()) }
     }
 
+    /// The same kind of error, and what it is about. An error without a kind gets that of the phase.
+    #[must_use]
+    pub fn about(&self, phase: Phase, what: impl fmt::Display) -> Self {
+        let error = Self::new(self.kind_in(phase), format!("{what}: {}", self.text()));
+        Self { code: self.code, ..error }
+    }
+
     /// Its kind, or that of the phase.
     pub fn kind_in(&self, phase: Phase) -> ErrorKind {
         if self.kind == ErrorKind::UNSPECIFIED { phase.kind() } else { self.kind.clone() }
@@ -187,6 +194,20 @@ mod tests {
         assert_eq!(error.kind_in(Phase::Process), ErrorKind::PROCESS);
         assert_eq!(error.kind_in(Phase::Read), ErrorKind::READ);
         assert_eq!(ItemError::new(ErrorKind::PARSE, "no").kind_in(Phase::Read), ErrorKind::PARSE);
+    }
+
+    #[test]
+    fn what_an_error_is_about_changes_neither_its_kind_nor_its_code() {
+        let error = ItemError::new(ErrorKind::TRANSIENT, "gone").coded(Code::EarlierRunOpen);
+
+        let about = error.about(Phase::Read, "statement 2");
+
+        assert_eq!((about.kind_in(Phase::Read), about.code()), (ErrorKind::TRANSIENT, error.code()));
+        assert_eq!(about.to_string(), "statement 2: gone");
+        assert_eq!(
+            ItemError::from(std::fmt::Error).about(Phase::Read, "q").kind_in(Phase::Write),
+            ErrorKind::READ
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::model::{At, ChunkFile, Names, PartitionBy};
 use crate::template::Template;
 use std::path::{Path, PathBuf};
 use tidemill_domain::code::Code;
-use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
 use tidemill_domain::job::JobParameters;
-use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::parameter::{ParameterSpec, leaves_folder};
 use tidemill_engine::item::Roots;
 use tidemill_engine::job::StepScope;
 
@@ -72,7 +72,16 @@ impl FilePath {
         let is_of_partition = |name: &str| scope.context().get(name).is_some();
         let used = self.template.names().iter().map(|(name, _)| name.as_str());
         let used = used.filter(|name| !(*name == "file" && is_of_partition(name)));
-        accepted(used, scope.parameters(), &self.specs)?;
+        accepted(used.clone(), scope.parameters(), &self.specs)?;
+        for name in used.filter(|name| !self.specs.iter().any(|spec| spec.name == **name)) {
+            // Data of other people may be in it, as in a parameter.
+            let value = name.strip_prefix(CONTEXT).and_then(|name| scope.job_context().get(name));
+            let text = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            if let Some(what) = text.as_deref().and_then(leaves_folder) {
+                let text = format!("the value {name} becomes a part of a path and must not {what}");
+                return Err(ItemError::new(ErrorKind::FATAL, text));
+            }
+        }
         rendered(&self.template, names)
     }
 

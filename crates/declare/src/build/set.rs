@@ -35,8 +35,9 @@ struct SetCounters(Vec<(String, Counter)>);
 impl StepListener for SetCounters {
     fn after_step(&self, run: &mut StepRun<'_>) -> Option<ExitStatus> {
         if run.status == BatchStatus::Completed {
+            let totals = run.totals();
             for (name, counter) in &self.0 {
-                run.job_context.put(name, counter(run.counters));
+                run.job_context.put(name, counter(&totals));
             }
         }
         None

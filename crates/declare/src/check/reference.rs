@@ -1,6 +1,6 @@
 //! Checks the names that texts and expressions refer to.
 
-use super::{Checker, all_steps};
+use super::{Checker, all_steps, inner_flows};
 use crate::diagnostic::{BadText, did_you_mean, excerpt};
 use crate::expression::{CONTEXT, Expression};
 use crate::model::{
@@ -9,6 +9,7 @@ use crate::model::{
 };
 use crate::template::Template;
 use std::collections::BTreeSet;
+use tidemill_domain::job::flow::Target;
 use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,13 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn references(&mut self, step: &StepFile) {
+        let steps = &self.file.steps;
+        self.values.clear();
+        if leads_back(steps) {
+            self.values.extend(all_steps(steps).into_iter().flat_map(names_set_by));
+        } else {
+            set_before(steps, step, &mut self.values);
+        }
         for (text, kind, own) in texts(step) {
             self.text(text, kind, &own);
         }
@@ -228,15 +236,9 @@ impl<'a> Checker<'a> {
         self.file.parameters.iter().map(|declared| declared.value.spec.name.as_str())
     }
 
-    /// The names of the values that steps set.
-    fn set_names(&self) -> Vec<&'a str> {
-        let steps = all_steps(&self.file.steps);
-        steps.into_iter().flat_map(StepFile::set_names).map(|name| name.value.as_str()).collect()
-    }
-
-    /// Whether a step sets it, or may: of some steps it is not known.
+    /// Whether an earlier step sets it, or may: of some steps it is not known.
     fn sets(&self, name: &str) -> bool {
-        !self.gaps.steps.is_empty() || self.set_names().contains(&name)
+        !self.gaps.steps.is_empty() || self.values.contains(&name)
     }
 
     /// Names must be usable in expressions.
@@ -262,12 +264,12 @@ impl<'a> Checker<'a> {
             Err(bad) => return self.bad(text, &bad, ("text", 2), "correct what stands from here on"),
         };
         let known: Vec<&str> = own.iter().copied().chain(self.declared()).collect();
-        let values = self.set_names();
+        let values = self.values.clone();
         for (name, offset) in template.names().iter().filter(|(name, _)| !known.contains(&name.as_str())) {
             let (what, fix, why) = match name.strip_prefix(CONTEXT) {
                 Some(value) if self.sets(value) => continue,
                 Some(value) => {
-                    let what = format!("${{{name}}} names no value that a step sets");
+                    let what = format!("${{{name}}} names no value that an earlier step sets");
                     (what, unset(value, &values, "${context.", "}"), listed_values(&values))
                 }
                 None => (format!("${{{name}}} names no parameter"), missing(name, &known), listed(&known)),
@@ -294,10 +296,10 @@ impl<'a> Checker<'a> {
             let parameters: Vec<&str> = self.declared().collect();
             self.fields(text, &expression, "parameters", "parameter", &parameters);
         }
-        let values = self.set_names();
+        let values = self.values.clone();
         for (name, offset) in expression.fields("context") {
             if !self.sets(&name) {
-                let what = format!("no step sets the value {:?}", excerpt(&name));
+                let what = format!("no earlier step sets the value {:?}", excerpt(&name));
                 let fix = unset(&name, &values, "context.", "");
                 self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed_values(&values);
             }
@@ -367,6 +369,43 @@ impl<'a> Checker<'a> {
     }
 }
 
+fn names_set_by(step: &StepFile) -> impl Iterator<Item = &str> {
+    step.set_names().map(|name| name.value.as_str())
+}
+
+/// Adds the values that are set before a step, in the order of the file. Flows of a split run at the same time, so those
+/// beside that of the step do not count. True if the step was found.
+fn set_before<'f>(steps: &'f [StepFile], step: &StepFile, values: &mut Vec<&'f str>) -> bool {
+    for each in steps {
+        if std::ptr::eq(each, step) {
+            return true;
+        }
+        let mut beside = Vec::new();
+        for flow in inner_flows(each) {
+            let mut inner = Vec::new();
+            if set_before(flow, step, &mut inner) {
+                values.extend(inner);
+                return true;
+            }
+            beside.extend(inner);
+        }
+        values.extend(beside.into_iter().chain(names_set_by(each)));
+    }
+    false
+}
+
+/// Whether a transition leads to a step before it, so that a later step may have run already.
+fn leads_back(steps: &[StepFile]) -> bool {
+    steps.iter().enumerate().any(|(index, step)| {
+        let is_back = |target: &Target| {
+            matches!(target, Target::To(to) | Target::Stop(Some(to))
+                if steps[..=index].iter().any(|before| before.name.value == *to))
+        };
+        step.on.iter().any(|(_, target)| is_back(&target.value))
+            || inner_flows(step).iter().any(|flow| leads_back(flow))
+    })
+}
+
 /// The fix for a value that no step sets; `before` and `after` stand around its name.
 fn unset(name: &str, known: &[&str], before: &str, after: &str) -> String {
     match nearest(name, known.iter().copied()) {
@@ -377,8 +416,8 @@ fn unset(name: &str, known: &[&str], before: &str, after: &str) -> String {
 
 fn listed_values(known: &[&str]) -> Option<String> {
     Some(match known {
-        [] => "no step of the job sets a value".to_owned(),
-        _ => format!("steps set {}", known.join(", ")),
+        [] => "no earlier step sets a value".to_owned(),
+        _ => format!("earlier steps set {}", known.join(", ")),
     })
 }
 

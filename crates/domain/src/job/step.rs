@@ -2,7 +2,7 @@
 //!
 //! Only the step's last execution in the instance counts. If it is of this job execution, the step runs afresh.
 
-use super::BatchStatus;
+use super::{BatchStatus, Counters, ExecutionContext};
 
 /// Context key: whether the step has run. A restart does not copy it.
 pub const EXECUTED_KEY: &str = "batch.executed";
@@ -15,6 +15,26 @@ pub const VERSION_KEY: &str = "batch.version";
 
 /// Context key: the number of items after the saved position that a scan has settled. The name is Spring Batch's.
 pub const OFFSET_KEY: &str = "org.springframework.batch.core.step.item.ChunkMonitor.OFFSET";
+
+/// Context key: what the runs that this one continues have counted, in the order of [`counted_before`].
+pub const COUNTED_KEY: &str = "tidemill.counted";
+
+/// Adds the counters of the run whose context this was to those of the runs before it.
+pub fn carry_counters(context: &mut ExecutionContext, last: Counters) {
+    let mut all = counted_before(context);
+    all += last;
+    let all = [all.read, all.write, all.filter, all.skips()];
+    if all != [0; 4] {
+        context.put(COUNTED_KEY, all.to_vec());
+    }
+}
+
+/// What the runs have counted that a step with this context continues: read, written, filtered and skipped items.
+pub fn counted_before(context: &ExecutionContext) -> Counters {
+    let [read, write, filter, read_skip] = [0, 1, 2, 3]
+        .map(|index| context.get(COUNTED_KEY).and_then(|all| all.get(index)?.as_u64()).unwrap_or(0));
+    Counters { read, write, filter, read_skip, ..Counters::default() }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastStep {
@@ -106,6 +126,22 @@ mod tests {
             LastStep { status: BatchStatus::ALL[index], is_of_this_execution }
         });
         proptest::option::of(last)
+    }
+
+    #[test]
+    fn the_counters_of_all_runs_that_a_step_continues_are_added() {
+        let mut context = ExecutionContext::new();
+        carry_counters(&mut context, Counters::default());
+        assert!(context.is_empty());
+        let run =
+            Counters { read: 9, write: 5, filter: 2, write_skip: 1, process_skip: 1, ..Counters::default() };
+
+        carry_counters(&mut context, run);
+        carry_counters(&mut context, run);
+
+        let before = counted_before(&context);
+        assert_eq!((before.read, before.write, before.filter, before.skips()), (18, 10, 4, 4));
+        assert_eq!(counted_before(&ExecutionContext::new()), Counters::default());
     }
 
     #[test]

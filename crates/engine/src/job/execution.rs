@@ -18,6 +18,8 @@ pub(super) struct Execution {
     pub(super) resources: StepResources,
     /// Locked, because flows of a split run concurrently.
     context: Mutex<ExecutionContext>,
+    /// Steps end one after the other, so that the last job context to be stored has the values of all.
+    pub(super) ending: tokio::sync::Mutex<()>,
     /// The step that an earlier execution completed last, of those that this one skips.
     skipped: Mutex<Option<InstanceEnd>>,
 }
@@ -25,7 +27,8 @@ pub(super) struct Execution {
 impl Execution {
     pub(super) fn new(store: Store, job: Job, launched: Launched, resources: StepResources) -> Self {
         let context = Mutex::new(launched.context.clone());
-        Self { store, job, launched, resources, context, skipped: Mutex::default() }
+        let (ending, skipped) = Default::default();
+        Self { store, job, launched, resources, context, ending, skipped }
     }
 
     pub(super) fn note_skipped(&self, step: &StepRecord) {

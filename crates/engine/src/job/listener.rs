@@ -6,6 +6,7 @@
 use crate::job::StepScope;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Phase};
+use tidemill_domain::job::step::counted_before;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, JobParameters};
 
 /// A job that is about to run, or has run.
@@ -47,6 +48,15 @@ pub struct StepRun<'a> {
     pub context: &'a ExecutionContext,
     /// The context of the job; steps pass values to later steps here.
     pub job_context: &'a mut ExecutionContext,
+}
+
+impl StepRun<'_> {
+    /// Items that this run and the runs that it continues have read, written, filtered and skipped.
+    pub fn totals(&self) -> Counters {
+        let mut totals = counted_before(self.context);
+        totals += *self.counters;
+        totals
+    }
 }
 
 /// Observes steps.

@@ -106,6 +106,7 @@ impl Execution {
         scope: &StepScope,
         mut ended: EndedStep,
     ) -> Result<PartResult, ExecutionLost> {
+        let _one_at_a_time = self.ending.lock().await;
         let job_context = {
             let mut remembered = self.context();
             let before = remembered.clone();

@@ -3,7 +3,7 @@
 use crate::job::tasklet::{TaskletScope, repeat};
 use crate::job::{Delivery, Step, StepScope};
 use serde_json::Value as Json;
-use tidemill_domain::item::{ErrorKind, ItemError, Value};
+use tidemill_domain::item::{ItemError, Phase, Value};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_store::item::{CursorReader, Database, SqlQuery};
 
@@ -74,9 +74,9 @@ impl SqlStatements {
         };
         scope.contribution().write += changed;
         for (name, query) in &self.values {
-            let value = self.first_value(&mut scope, query).await.map_err(|error| {
-                ItemError::new(ErrorKind::READ, format!("the query of the value {name:?}: {}", error.text()))
-            })?;
+            let value = self.first_value(&mut scope, query).await;
+            let value = value
+                .map_err(|error| error.about(Phase::Read, format_args!("the query of the value {name:?}")))?;
             scope.context().put(name, value);
         }
         scope.context().put(DONE_KEY, true);
@@ -86,7 +86,7 @@ impl SqlStatements {
     /// In the same transaction, or on the other database after its commit.
     async fn first_value(&self, scope: &mut TaskletScope, query: &SqlQuery) -> Result<Json, ItemError> {
         let row = match &self.database {
-            None => scope.tx().await?.fetch_query(query).await?.into_iter().next(),
+            None => scope.tx().await?.fetch_first(query).await?,
             Some(database) => {
                 let mut reader = CursorReader::new("value", database.clone(), query.clone());
                 reader.open(&ExecutionContext::new()).await?;

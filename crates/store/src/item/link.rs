@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::item::failure::{fatal, reading};
 use crate::item::pages::NullKeys;
-use crate::item::query::SqlQuery;
+use crate::item::query::{Rows, SqlQuery};
 use crate::item::row::Item;
 use crate::item::{mysql, postgres, sqlite};
 use crate::store::Store;
@@ -82,13 +82,15 @@ impl Link {
         self.begin_if_pooled().await?;
         let items = match (&mut *self, plan) {
             (Self::Postgres { connection, .. }, Plan::Postgres(plan)) => {
-                postgres::fetch(connection, plan, values).await?
+                postgres::fetch(connection, plan, values, Rows::All).await?
             }
-            (Self::Sqlite(connection), Plan::Sqlite(plan)) => sqlite::fetch(connection, plan, values).await?,
+            (Self::Sqlite(connection), Plan::Sqlite(plan)) => {
+                sqlite::fetch(connection, plan, values, Rows::All).await?
+            }
             (Self::MySql(connection), Plan::MySql(plan)) => mysql::fetch(connection, plan, values).await?,
             (Self::Shared(store), Plan::Sqlite(plan)) => {
                 let mut tx = borrowed(store).await?;
-                sqlite::fetch(shared(&mut tx)?, plan, values).await?
+                sqlite::fetch(shared(&mut tx)?, plan, values, Rows::All).await?
             }
             _ => return Err(fatal("a query was prepared for another database")),
         };

@@ -11,7 +11,7 @@ pub(crate) use numeric::normalised;
 
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
-use crate::item::query::SqlQuery;
+use crate::item::query::{Rows, SqlQuery};
 use crate::item::row::{Item, assemble, unsupported};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -107,9 +107,15 @@ pub(crate) async fn fetch(
     connection: &mut PgConnection,
     plan: &Plan,
     values: &[Value],
+    rows: Rows,
 ) -> Result<Vec<Item>, ItemError> {
     let arguments = arguments(&plan.parameters, values, &ErrorKind::FATAL)?;
-    let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
+    let query = plan.statement.query_with(arguments);
+    let rows = match rows {
+        Rows::All => query.fetch_all(connection).await,
+        Rows::First => query.fetch_optional(connection).await.map(Vec::from_iter),
+    };
+    let rows = rows.map_err(reading)?;
     Ok(rows.iter().map(|row| plan.decoder.decode(row)).collect())
 }
 

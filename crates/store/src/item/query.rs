@@ -51,6 +51,14 @@ impl Values for () {
     }
 }
 
+/// Which rows of a query are fetched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rows {
+    All,
+    /// The others are neither decoded nor kept.
+    First,
+}
+
 impl SqlQuery {
     /// Without values.
     pub fn new(text: impl Into<String>) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
-use crate::item::query::SqlQuery;
+use crate::item::query::{Rows, SqlQuery};
 use crate::item::row::{self, Item, assemble};
 use crate::item::statement::first_word;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
@@ -23,9 +23,15 @@ pub(crate) async fn fetch(
     connection: &mut SqliteConnection,
     plan: &Plan,
     values: &[Value],
+    rows: Rows,
 ) -> Result<Vec<Item>, ItemError> {
     let arguments = arguments(values)?;
-    let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
+    let query = plan.statement.query_with(arguments);
+    let rows = match rows {
+        Rows::All => query.fetch_all(connection).await,
+        Rows::First => query.fetch_optional(connection).await.map(Vec::from_iter),
+    };
+    let rows = rows.map_err(reading)?;
     Ok(rows.iter().map(|row| decode(&plan.names, row)).collect())
 }
 

@@ -3,11 +3,11 @@
 use crate::item::database::Database;
 use crate::item::failure::{fatal, reading};
 use crate::item::link::Link;
-use crate::item::query::{SqlQuery, Values};
+use crate::item::query::{Rows, SqlQuery, Values};
 use crate::item::{mysql, postgres, sqlite};
 use crate::statement::Database as Connection;
 use crate::tx::Tx;
-use tidemill_domain::item::{ErrorKind, ItemError, Row};
+use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row};
 
 /// First words of statements that would end the transaction or open another.
 const OF_TRANSACTIONS: [&str; 8] =
@@ -33,23 +33,27 @@ impl Tx {
 
     /// Runs your query on either database and returns its rows. For many rows, use a reader.
     pub async fn fetch(&mut self, sql: &str, values: impl Values) -> Result<Vec<Row>, ItemError> {
-        self.fetch_query(&SqlQuery::with(sql, values)).await
+        self.fetch_query(&SqlQuery::with(sql, values), Rows::All).await
     }
 
-    /// [`fetch`](Self::fetch) of a query with its values.
+    /// The first row of your query on either database; it keeps no other row in memory.
+    pub async fn fetch_first(&mut self, query: &SqlQuery) -> Result<Option<Row>, ItemError> {
+        Ok(self.fetch_query(query, Rows::First).await?.pop())
+    }
+
     #[crate::boxed]
-    pub async fn fetch_query(&mut self, query: &SqlQuery) -> Result<Vec<Row>, ItemError> {
+    async fn fetch_query(&mut self, query: &SqlQuery, rows: Rows) -> Result<Vec<Row>, ItemError> {
         check(std::slice::from_ref(query))?;
         let rows = match self.database() {
             Connection::Postgres(connection) => {
                 let plan = postgres::prepare(connection, query.text()).await?;
                 query.check_places(plan.places())?;
-                postgres::fetch(connection, &plan, query.values()).await?
+                postgres::fetch(connection, &plan, query.values(), rows).await?
             }
             Connection::Sqlite(connection) => {
                 let plan = sqlite::prepare(connection, query.text()).await?;
                 query.check_places(plan.places())?;
-                sqlite::fetch(connection, &plan, query.values()).await?
+                sqlite::fetch(connection, &plan, query.values(), rows).await?
             }
         };
         rows.into_iter().map(|row| row.map_err(|bad| bad.error)).collect()
@@ -84,7 +88,7 @@ impl Tx {
                 Connection::Sqlite(connection) => sqlite::execute(connection, statement).await,
             };
             let done = done.and_then(|rows| statement.check_changed(rows));
-            changed += done.map_err(|error| numbered(number, &error))?;
+            changed += done.map_err(|error| error.about(Phase::Write, format_args!("statement {number}")))?;
         }
         Ok(changed)
     }
@@ -106,7 +110,7 @@ impl Database {
                 Link::Shared(_) => Err(fatal("a database in memory has no second connection")),
             };
             let done = done.and_then(|rows| statement.check_changed(rows));
-            changed += done.map_err(|error| numbered(number, &error))?;
+            changed += done.map_err(|error| error.about(Phase::Write, format_args!("statement {number}")))?;
         }
         link.plain("commit").await?;
         Ok(changed)
@@ -143,11 +147,6 @@ fn check(statements: &[SqlQuery]) -> Result<(), ItemError> {
         }
     }
     Ok(())
-}
-
-fn numbered(number: usize, error: &ItemError) -> ItemError {
-    let kind = error.kind_in(tidemill_domain::item::Phase::Write);
-    ItemError::new(kind, format!("statement {number}: {}", error.text()))
 }
 
 /// Skips comments; in lower case.

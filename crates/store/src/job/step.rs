@@ -89,7 +89,8 @@ impl Jobs<'_> {
                 let text = self.job_context_of_step(last.id.get()).await?;
                 let place = format!("step execution {}", last.id);
                 let step_type = request.seed.get_text(STEP_TYPE_KEY).unwrap_or_default();
-                let context = columns::read_step_context(text.as_deref(), &place, step_type)?;
+                let mut context = columns::read_step_context(text.as_deref(), &place, step_type)?;
+                step::carry_counters(&mut context, last.counters);
                 self.insert_step(request, context, true).await
             }
             (_, _) => self.insert_step(request, ExecutionContext::new(), false).await,

@@ -9,6 +9,7 @@ tidemill_store::on_both![
     each_kind_of_step_sets_values_that_texts_and_expressions_read,
     a_restart_reads_the_values_of_steps_that_are_not_repeated,
     a_query_without_a_row_leaves_no_value,
+    counters_are_those_of_all_runs_of_the_step,
 ];
 
 const TABLE: &[&str] = &[
@@ -97,6 +98,38 @@ steps:
     assert!(told.contains("${context.id} has no value"), "{told}");
 }
 
+async fn counters_are_those_of_all_runs_of_the_step(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand
+        .sql(&[
+            "create table loaded (id bigint primary key check (id <> 5))",
+            "create table seen (n bigint, w bigint)",
+        ])
+        .await;
+    stand.write("in.csv", "id\n1\n2\n3\n4\n5\n6\n7\n");
+    let text = r#"
+job: counted
+steps:
+  - name: load
+    chunk: 2
+    read: { csv: { path: "@/in.csv" } }
+    process: { map: { id: "int(row.id)" } }
+    write: { sql: { table: loaded } }
+    set: { seen: read, loaded: written }
+  - name: use
+    sql: "insert into seen values (${context.seen}, ${context.loaded})"
+"#;
+
+    let first = stand.run(text, &[]).await;
+    stand.write("in.csv", "id\n1\n2\n3\n4\n8\n6\n7\n");
+    let second = stand.run(text, &[]).await;
+
+    assert_eq!((first.end.status, second.end.status), (BatchStatus::Failed, BatchStatus::Completed));
+    assert_eq!(stand.texts("select cast(w as text) from seen").await, ["7"]);
+    // The two rows of the chunk that failed were read twice.
+    assert_eq!(stand.texts("select cast(n as text) from seen").await, ["9"]);
+}
+
 async fn failed(text: &str) -> String {
     let stand = Stand::on(Scratch::file()).await;
     let run = stand.run(text, &[]).await;
@@ -134,4 +167,19 @@ steps:
     let told = failed(text).await;
 
     assert!(told.contains("context.name begins with -"), "{told}");
+}
+
+#[tokio::test]
+async fn a_value_never_leads_a_path_to_another_folder() {
+    for value in ["../secret", "a/b", "."] {
+        let text = format!(
+            "job: path\nsteps:\n  - name: first\n    command: [ echo, '{{\"name\": \"{value}\"}}' ]\n    set: [name]\n  \
+             - name: second\n    chunk: 10\n    read: {{ csv: {{ path: \"@/${{context.name}}\" }} }}\n    \
+             write: {{ jsonl: {{ path: \"@/out.jsonl\" }} }}\n"
+        );
+
+        let told = failed(&text).await;
+
+        assert!(told.contains("context.name becomes a part of a path and must not"), "{value}: {told}");
+    }
 }

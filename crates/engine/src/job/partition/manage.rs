@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
+use tidemill_domain::job::step::COUNTED_KEY;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
 use tidemill_store::StoreError;
 use tidemill_store::job::partition::partition_ended_topic;
@@ -72,7 +73,8 @@ async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<Outcome, Ste
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or_else(|| step.grid_of(task.scope.granted()));
     task.context.put(GRID_KEY, i64::try_from(grid).unwrap_or(i64::MAX));
-    // Not counted: the step's counters are those of its partitions.
+    // Not counted: the step's counters are those of its partitions, in all runs.
+    task.context.remove(COUNTED_KEY);
     let mut chunk = task.chunk(None);
     task.commit(&mut chunk, Counters::default()).await?;
     let partitions = (step.partitions)(&task.scope, grid).await?;

@@ -69,24 +69,20 @@ async fn take(
     executions.retain(|_, run| run.strong_count() > 0);
     for (claimed, lease) in claimed {
         let worker = jobs.get(&claimed.job).ok().and_then(|job| job.worker(&claimed.worker));
-        let run = match executions.get(&claimed.execution).and_then(Weak::upgrade) {
-            Some(run) => Some(run),
-            None => match look(launcher, &claimed).await {
-                Ok(run) => run,
-                Err(error) => {
-                    tracing::warn!(%error, "partition {} cannot be run here", claimed.name);
-                    None
-                }
-            },
-        };
+        let known = executions.get(&claimed.execution).and_then(Weak::upgrade);
+        let run = look(launcher, &claimed, known).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "partition {} cannot be run here", claimed.name);
+            None
+        });
         // If the execution has just gone, dropping the lease releases it.
-        let (Some(worker), Some(run)) = (worker, run) else { continue };
+        let (Some(worker), Some((run, job_context))) = (worker, run) else { continue };
         executions.insert(claimed.execution, Arc::downgrade(&run));
         let resources = launcher.resources(lease, &run.stop);
         let counted = launcher.inner.partitions.clone();
         let worker = worker.clone();
         running.spawn(async move {
-            run_partition::run(run.parts.clone(), worker, claimed, resources).await;
+            let parts = StepScopeParts { job_context, ..run.parts.clone() };
+            run_partition::run(parts, worker, claimed, resources).await;
             drop((counted, run));
         });
     }
@@ -106,7 +102,7 @@ struct WatchedExecution {
     stop: StopSwitch,
     /// Task that listens for a stop of the execution or of this process.
     listening: AbortHandle,
-    /// Those of one partition.
+    /// Those of one partition, without the context of the job.
     parts: StepScopeParts,
 }
 
@@ -116,15 +112,21 @@ impl Drop for WatchedExecution {
     }
 }
 
-async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<WatchedExecution>>, StoreError> {
+/// The execution, and its context now: steps may have set values since its last partition was taken here.
+async fn look(
+    launcher: &Launcher,
+    claimed: &Claimed,
+    known: Option<Arc<WatchedExecution>>,
+) -> Result<Option<(Arc<WatchedExecution>, ExecutionContext)>, StoreError> {
     let mut tx = launcher.store().read().await?;
-    let detail = tx.jobs().execution(claimed.execution).await?;
-    let context = tx.jobs().job_context(claimed.execution).await?;
-    let Some(detail) = detail else { return Ok(None) };
-    let job_context = match context {
+    let job_context = match tx.jobs().job_context(claimed.execution).await? {
         Some(StoredContext::Readable(context)) => context,
         _ => ExecutionContext::new(),
     };
+    if let Some(known) = known {
+        return Ok(Some((known, job_context)));
+    }
+    let Some(detail) = tx.jobs().execution(claimed.execution).await? else { return Ok(None) };
     let parameters = detail.job_parameters()?;
     let stop = StopSwitch::default();
     let listening = tokio::spawn(listen(launcher.clone(), claimed.execution, stop.clone())).abort_handle();
@@ -136,13 +138,13 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Watch
         execution: claimed.execution,
         step_execution: claimed.id,
         parameters,
-        job_context,
+        job_context: ExecutionContext::new(),
         context: ExecutionContext::new(),
         fingerprint: detail.fingerprint,
         is_resumed: false,
         granted: OnceLock::new(),
     };
-    Ok(Some(Arc::new(WatchedExecution { stop, listening, parts })))
+    Ok(Some((Arc::new(WatchedExecution { stop, listening, parts }), job_context)))
 }
 
 /// Forwards a stop of the execution or of this process.

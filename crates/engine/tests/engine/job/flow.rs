@@ -8,12 +8,14 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{BatchStatus, JobParameters};
 use tidemill_engine::job::{Job, Step, StepFlow};
+use tidemill_store::job::StoredContext;
 use tidemill_store::scratch::Scratch;
 use tokio::sync::Barrier;
 
 tidemill_store::on_both![
     a_flow_step_has_a_row_and_repeats_what_failed_within_it,
     flows_of_a_split_run_at_the_same_time_and_a_restart_repeats_the_failed_one,
+    values_of_flows_that_end_at_the_same_time_are_all_stored,
     a_job_step_runs_another_job_and_goes_on_with_the_same_instance,
     an_inner_job_that_was_completed_for_another_outer_instance_is_not_taken_for_done,
 ];
@@ -95,6 +97,36 @@ fn names_are_taken_once_in_all_flows_together() {
         let refused = job.check().unwrap_err().to_string();
         assert!(refused.contains(reason), "{refused}");
     }
+}
+
+async fn values_of_flows_that_end_at_the_same_time_are_all_stored(scratch: Scratch) {
+    const FLOWS: usize = 8;
+    let stand = Stand::on(scratch).await;
+    let barrier = Arc::new(Barrier::new(FLOWS));
+    let flow = |number: usize| {
+        let (barrier, key) = (barrier.clone(), format!("value-{number}"));
+        let promoted = key.clone();
+        let step = Step::tasklet(format!("s{number}"), move |mut scope| {
+            let (barrier, key) = (barrier.clone(), key.clone());
+            async move {
+                scope.context().put(&key, true);
+                barrier.wait().await;
+                Ok(())
+            }
+        });
+        StepFlow::new().step(step.promote([promoted]))
+    };
+    let job = Job::new("many").split("all", (0..FLOWS).map(flow));
+
+    let run = stand.bench.run(&job, &day(1)).await.unwrap();
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    let mut tx = stand.bench.store().read().await.unwrap();
+    let stored = tx.jobs().job_context(run.end.execution).await.unwrap();
+    let Some(StoredContext::Readable(context)) = stored else { panic!("{stored:?}") };
+    let missing: Vec<usize> =
+        (0..FLOWS).filter(|number| context.get(&format!("value-{number}")).is_none()).collect();
+    assert!(missing.is_empty(), "the values of {missing:?} are lost");
 }
 
 async fn a_job_step_runs_another_job_and_goes_on_with_the_same_instance(scratch: Scratch) {

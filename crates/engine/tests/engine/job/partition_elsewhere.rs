@@ -3,6 +3,7 @@
 use super::Stand;
 use super::launch_vector::day;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
@@ -12,7 +13,7 @@ use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Clock;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{
-    CommandSpec, Job, JobError, JobRegistry, Launcher, Partition, Step, StepScope, recovery,
+    CommandSpec, Job, JobError, JobRegistry, Launcher, Partition, Step, StepFlow, StepScope, recovery,
 };
 use tidemill_engine::testing::JobBench;
 use tidemill_engine::{Process, reaper};
@@ -27,6 +28,7 @@ tidemill_store::on_both![
     a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced,
     only_processes_with_the_same_definition_help_and_a_change_has_to_be_accepted,
     a_stop_reaches_long_work_in_another_process,
+    a_partition_elsewhere_reads_values_that_were_set_after_another_one_began_there,
 ];
 
 const LONG: Duration = Duration::from_secs(60);
@@ -303,6 +305,59 @@ async fn a_stop_reaches_long_work_in_another_process(scratch: Scratch) {
     let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
 
     assert_eq!(end.status, BatchStatus::Stopped);
+    timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+    timeout(LONG, working).await.unwrap().unwrap();
+}
+
+/// While a partition of one flow runs in the other process, a step of another flow sets a value, which the partitions of the
+/// step after it read there. Each step has two partitions, of which at most one waits here.
+async fn a_partition_elsewhere_reads_values_that_were_set_after_another_one_began_there(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let bench = &stand.bench;
+    let (began, read) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Option<i64>>>>::default());
+    let job = |here: &'static str| {
+        let worker = |name: &'static str| {
+            let (began, read) = (began.clone(), read.clone());
+            Step::tasklet(name, move |scope| {
+                let (began, read) = (began.clone(), read.clone());
+                async move {
+                    match (here, name) {
+                        ("there", "w1") => began.store(true, Ordering::SeqCst),
+                        ("there", _) => {
+                            let total = scope.step().job_context().get_long("total");
+                            read.lock().unwrap().push(total);
+                        }
+                        _ => {}
+                    }
+                    until("the value is read", || !read.lock().unwrap().is_empty()).await;
+                    Ok(())
+                }
+            })
+        };
+        let began = began.clone();
+        let set = Step::tasklet("set", move |mut scope| {
+            let began = began.clone();
+            async move {
+                until("a partition runs there", || began.load(Ordering::SeqCst)).await;
+                scope.context().put("total", 7);
+                Ok(())
+            }
+        });
+        let parts = |_: &StepScope, grid| Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect());
+        let divided = |name, worker| Step::partitioned(name, worker, parts).grid(2).concurrency(1).build();
+        let left = StepFlow::new().step(divided("all1", worker("w1")));
+        let right = StepFlow::new().step(set.promote(["total"])).step(divided("all2", worker("w2")));
+        Job::new("handed").split("both", [left, right])
+    };
+    let (_process, helper) = other(bench, stand.clock.clone(), "there", &job("there")).await;
+    let working = tokio::spawn(run_worker(helper.clone(), 4));
+    let launcher = bench.launcher(&job("here")).unwrap();
+
+    let running = launcher.launch("handed", &day(1), &Actor::system()).await.unwrap();
+    let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+
+    assert_eq!(end.status, BatchStatus::Completed);
+    assert!(read.lock().unwrap().iter().all(|total| *total == Some(7)), "{read:?}");
     timeout(LONG, helper.stop_all(LONG)).await.unwrap();
     timeout(LONG, working).await.unwrap().unwrap();
 }
