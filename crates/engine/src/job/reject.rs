@@ -64,7 +64,7 @@ pub struct SourceRejects<I> {
     pub(crate) output: FileOutput,
     pub(crate) encode: Arc<EncodeReject<I>>,
     /// Encodes the beginning of the file, with its header.
-    pub(crate) begin: Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, ItemError> + Send + Sync>,
+    pub(crate) begin: Arc<EncodeBeginning>,
     /// Hash of the header that the file has.
     pub(crate) header: Option<i64>,
 }
@@ -72,6 +72,8 @@ pub struct SourceRejects<I> {
 /// The line of an item, or else that of the record it was read from; none if neither is known.
 pub(crate) type EncodeReject<I> =
     dyn Fn(Option<&I>, Option<&Origin>) -> Result<Option<RejectLine>, ItemError> + Send + Sync;
+
+pub(crate) type EncodeBeginning = dyn Fn(&[u8]) -> Result<Vec<u8>, ItemError> + Send + Sync;
 
 impl<I> SourceRejects<I> {
     async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
