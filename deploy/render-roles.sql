@@ -37,7 +37,7 @@ grant insert (composition_id, gfx_data, cue_item_id, status, priority, deadline,
 
 grant select (id, composition_id, cue_item_id, status, progress, phase, worker_id, worker_name, lock_expires_at,
     nexrender_job_id, recovery_count, attempts, error_code, error_message, output_file_path, output_bytes, output_sha256,
-    poster_path, duration_seconds, created_at, updated_at, started_at, completed_at, ended_at, run_after, priority,
+    output_revision, previous_output_path, poster_path, duration_seconds, created_at, updated_at, started_at, completed_at, ended_at, run_after, priority,
     deadline, broadcast_date, cancel_requested_at)
     on render_queue to tidemill_viewer;
 
@@ -55,6 +55,9 @@ declare
 begin
     -- A worker runs Tidemill itself, which uses all tables.
     execute format('grant select, insert, update, delete on all tables in schema %I to tidemill_worker', current_schema());
+    -- Triggers write the log of changes, and nobody takes anything out of the logs.
+    revoke insert, update, delete, truncate on render_queue_audit from tidemill_worker;
+    revoke update, delete, truncate on tidemill_audit from tidemill_worker;
     execute format('grant usage, select on all sequences in schema %I to tidemill_worker', current_schema());
     -- In an older table, ids may come from a sequence, so roles that insert need rights on it.
     if counter is not null then
@@ -94,7 +97,7 @@ create policy tidemill_see on render_queue_audit for select to tidemill_dashboar
 
 drop policy if exists tidemill_work on render_queue_audit;
 
-create policy tidemill_work on render_queue_audit for all to tidemill_worker using (true) with check (true);
+create policy tidemill_work on render_queue_audit for select to tidemill_worker using (true);
 
 drop policy if exists tidemill_see on render_attempt;
 

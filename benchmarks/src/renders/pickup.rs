@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::render::output::Correction;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, Policy};
 use tidemill_engine::render::{Backends, Places, Worker, WorkerOptions};
@@ -48,6 +49,7 @@ pub(super) async fn measure(url: &str, pickups: u32) -> Result<Waits> {
             output: NodePath::parse("/nas/output")?,
             posters: None,
             paths: PathMap::new(vec![all])?,
+            correction: Correction::Revision,
         };
         let mut options =
             WorkerOptions::new(SystemIds.process(), &format!("worker-{number}"), Policy::standard()?, places);

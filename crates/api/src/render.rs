@@ -57,6 +57,10 @@ shapes! {
         error: Option<String> = record.render.reason.as_ref().map(|reason| reason.message.clone()),
         /// Path of the published file.
         output_path: Option<String> = record.output_path.clone(),
+        /// Grows when the render is rendered again after its file was published.
+        output_revision: u32 = record.output_revision,
+        /// Path of the file that was published before.
+        previous_output_path: Option<String> = record.previous_output_path.clone(),
         output_bytes: Option<u64> = record.output_bytes,
         output_sha256: Option<String> = record.output_sha256.clone(),
         /// Path of a picture from the file.
@@ -164,6 +168,15 @@ shapes! {
         id: i64,
         /// False if the same render was ordered before and has not ended.
         is_new: bool,
+        /// Fields of the template that stay empty.
+        warnings: Vec<String>,
+    }
+
+    /// What a request for a render would do.
+    pub struct RenderPlan {
+        composition: String,
+        /// Fields of the template that stay empty.
+        warnings: Vec<String>,
     }
 
     /// Filters for a list of renders.
@@ -213,6 +226,11 @@ shapes! {
         audio: Option<String>,
         /// `on`, the default, decodes every frame before the file is published; `off` does not.
         decoding: Option<String>,
+        /// Fields that a render must fill. Default none.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        required_fields: BTreeSet<String>,
+        /// How many slots a render must fill; 0 allows a render that fills no field.
+        min_slots: Option<u16>,
     }
 
     /// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
@@ -231,7 +249,8 @@ shapes! {
         source: Option<String>,
         /// Whether a render may leave the field out. Default false.
         optional: Option<bool>,
-        /// `clear` or `leave`: what happens to a field that a render leaves out. Text is cleared by default.
+        /// `clear` or `leave`: what happens to a field that a render leaves out. Text is cleared by default; `clear`
+        /// hides the layer of an image.
         unused: Option<String>,
     }
 
@@ -292,6 +311,7 @@ mod tests {
             "composition": "Lower", "name_in_template": "L3", "template": "D:\\a.aep", "output_module": "H264",
             "settings_template": "Best", "extension": "mp4", "container": "mp4", "width": 1920, "height": 1080, "rate": "25",
             "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on",
+            "required_fields": ["Flag 1"], "min_slots": 2,
         });
         let mapping = json!({
             "composition": "Lower", "field_name": "Flag 1", "layer_name": "F", "layer_composition": "C", "property": "P",

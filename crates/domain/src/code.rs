@@ -216,6 +216,8 @@ codes! {
     1547 UnknownComposition -> NotFound, "unknown composition";
     1548 SupabaseNotSpoken -> Usage, "Supabase is supported only through its database";
     1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
+    1553 RenderUnanswered -> Failure, "nexrender does not answer about this render";
+    1554 NasUnwritable -> Unreachable, "the NAS is full or read-only";
 }
 
 /// Gives an error a code: the same for all variants, or by a table, which may also have a fix for each.

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod attempt;
+pub mod blank;
 pub mod check;
 pub mod clock;
 pub mod document;

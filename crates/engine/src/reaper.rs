@@ -127,6 +127,14 @@ mod tests {
         assert!(lease + longest_pause(lease) + FOR_THE_WORK <= RECOVERED, "{lease:?}");
     }
 
+    #[test]
+    fn with_the_default_lease_a_render_is_adopted_within_ten_seconds() {
+        let policy = tidemill_domain::render::Policy::standard().unwrap();
+        let longest = policy.lease_for + render::options::reap_pause(policy.lease_for);
+
+        assert!(longest + FOR_THE_WORK <= RECOVERED, "{longest:?}");
+    }
+
     fn check(what: &str, looks: &[Duration]) {
         let longest: Duration = looks.iter().sum();
         assert!(longest + FOR_THE_WORK <= PROMISED, "{what}: {looks:?} are {longest:?} after the lease");

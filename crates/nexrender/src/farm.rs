@@ -11,8 +11,11 @@ use call::{Caller, NoAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tidemill_domain::render::answer::{Dialect, FarmCall, RemoteJob, is_another, read};
+use tidemill_domain::render::answer::{
+    Absence, Dialect, FarmCall, Manner, RemoteJob, is_about, is_another, read,
+};
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
 
@@ -68,13 +71,30 @@ pub struct NexrenderFarm {
     address: Address,
     caller: Caller,
     dialect: Dialect,
+    /// How it said in the last check that it has no such job.
+    absence: Mutex<Option<Absence>>,
 }
 
 impl NexrenderFarm {
     pub fn new(options: &FarmOptions) -> Result<Self, BadFarm> {
         let address = Address::parse(&options.url)?;
         let caller = Caller::new(options, address.name.clone())?;
-        Ok(Self { address, caller, dialect: options.dialect })
+        Ok(Self { address, caller, dialect: options.dialect, absence: Mutex::default() })
+    }
+
+    fn manner(&self) -> Manner {
+        let manner = Manner::from(self.dialect);
+        let learned = || *self.absence.lock().unwrap_or_else(PoisonError::into_inner);
+        Manner { absence: manner.absence.or_else(learned), ..manner }
+    }
+
+    /// Needs the secret, which the health of the open server does not. Remembers how it says that it has no such job.
+    async fn look_for_nobody(&self) -> Result<(), Trouble> {
+        let Some(url) = self.address.job(NOBODY) else { return Ok(()) };
+        let (status, body) = self.caller.call(Method::GET, url, None).await?;
+        read(FarmCall::Look, status, &body, self.dialect.into())?;
+        *self.absence.lock().unwrap_or_else(PoisonError::into_inner) = Absence::of(status, &body);
+        Ok(())
     }
 
     /// The job of this name, if nexrender has it. With a document, it has to be that one: another queue may use the
@@ -82,7 +102,11 @@ impl NexrenderFarm {
     async fn find(&self, name: &str, document: Option<&Value>) -> Result<Option<RemoteJob>, Trouble> {
         let Some(url) = self.address.job(name) else { return Ok(None) };
         let (status, body) = self.caller.call(Method::GET, url, None).await?;
-        let job = read(FarmCall::Look, status, &body, self.dialect)?;
+        let job = read(FarmCall::Look, status, &body, self.manner())?;
+        if job.is_some() && !is_about(&body, name) {
+            let message = format!("nexrender answers about another job than {name}");
+            return Err(Trouble::new(Failure::NotNexrender, &message));
+        }
         if job.is_some() && document.is_some_and(|document| is_another(&body, document)) {
             let message = format!(
                 "nexrender has a job {name} already, which is another one; let each queue have a nexrender of its own, \
@@ -138,18 +162,17 @@ impl Farm for NexrenderFarm {
         Box::pin(async move {
             let (status, body) = self.caller.call(Method::GET, self.address.health(), None).await?;
             if self.dialect != Dialect::Cloud && status == 200 && body.trim() == "ok" {
-                // Only this call needs the secret.
-                return self.find(NOBODY, None).await.map(drop);
+                return self.look_for_nobody().await;
             }
             if self.dialect == Dialect::Oss {
-                read(FarmCall::Look, status, &body, self.dialect)?;
+                read(FarmCall::Look, status, &body, self.manner())?;
                 return Err(not_nexrender(&self.address));
             }
             let (status, is_json) = self.caller.head_of(self.address.jobs()).await?;
             match status {
                 200 if is_json => Ok(()),
                 401 | 403 | 408 | 425 | 429 | 500.. => {
-                    read(FarmCall::Look, status, "it does not list its jobs", self.dialect).map(drop)
+                    read(FarmCall::Look, status, "it does not list its jobs", self.manner()).map(drop)
                 }
                 _ => Err(not_nexrender(&self.address)),
             }
@@ -172,7 +195,12 @@ impl Farm for NexrenderFarm {
                 Err(never) if !never.is_sent => return Err(never.into()),
                 Err(lost) => return self.search(&name, document, lost.into()).await,
             };
-            match read(FarmCall::Submit, status, &body, self.dialect) {
+            match read(FarmCall::Submit, status, &body, self.manner()) {
+                // A server may choose another name, but not describe another job.
+                Ok(Some(_)) if !is_about(&body, &name) && is_another(&body, document) => {
+                    let message = format!("nexrender answers about another job than {name}");
+                    self.search(&name, document, Trouble::new(Failure::NexrenderDown, &message)).await
+                }
                 Ok(Some(job)) => Ok(job),
                 Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
                 // It may have accepted the job before it broke.
@@ -195,7 +223,7 @@ impl Farm for NexrenderFarm {
                 _ => {}
             }
             // Other statuses mean the same as in a look-up.
-            read(FarmCall::Look, status, &body, self.dialect).map(drop)
+            read(FarmCall::Look, status, &body, self.manner()).map(drop)
         })
     }
 }

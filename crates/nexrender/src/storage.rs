@@ -12,11 +12,14 @@ mod publish;
 mod sweep;
 
 use crate::blocking_pool::{BlockingPool, Pulse};
+use copy::leave_room;
 use folder::{Folder, io_trouble, trouble};
 use place::Place;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::name::part_name;
@@ -66,13 +69,15 @@ pub struct NasStorage {
     options: Arc<StorageOptions>,
     blocking_pool: Arc<BlockingPool>,
     clock: Arc<dyn Clock>,
+    /// The size of the last file that could not be written: room for less does not help.
+    wanted: Arc<AtomicU64>,
 }
 
 impl NasStorage {
     /// Does no I/O yet. The clock gives the age of parts.
     pub fn new(options: StorageOptions, clock: Arc<dyn Clock>) -> Self {
         let blocking_pool = Arc::new(BlockingPool::new(options.patience));
-        Self { options: Arc::new(options), blocking_pool, clock }
+        Self { options: Arc::new(options), blocking_pool, clock, wanted: Arc::default() }
     }
 
     fn on_pool<T: Send + 'static>(
@@ -87,9 +92,12 @@ impl NasStorage {
 
 impl Storage for NasStorage {
     fn check(&self) -> Asking<'_, ()> {
-        self.on_pool(&self.options.output.folder, |options, _| {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        self.on_pool(&self.options.output.folder, move |options, _| {
             options.staging.open()?;
-            try_to_write(&options.output.open()?)
+            let folder = options.output.open()?;
+            leave_room(&folder, wanted, options.free_bytes_min)?;
+            try_to_write(&folder, wanted)
         })
     }
 
@@ -107,8 +115,15 @@ impl Storage for NasStorage {
     }
 
     fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content> {
-        let (file, output) = (staged.clone(), output.clone());
-        self.on_pool(staged, move |options, pulse| copy::copy_beside(options, &file, &output, pulse))
+        let (file, output, wanted) = (staged.clone(), output.clone(), self.wanted.clone());
+        self.on_pool(staged, move |options, pulse| {
+            let copied = copy::copy_beside(options, &file, &output, pulse);
+            let is_unwritable = matches!(&copied, Err(trouble) if trouble.failure == Failure::NasUnwritable);
+            let size = || place::look_at(&options.staging, &file).ok().flatten().map(|file| file.bytes);
+            let lacked = if is_unwritable { size() } else { None };
+            wanted.store(lacked.unwrap_or_default(), Ordering::Relaxed);
+            copied
+        })
     }
 
     fn publish<'a>(&'a self, output: &'a Output, content: &'a Content) -> Asking<'a, LocalPath> {
@@ -165,8 +180,9 @@ impl Storage for NasStorage {
     }
 }
 
-/// Writes a file and removes it: permissions and free space alone do not prove that writing works.
-fn try_to_write(folder: &Folder) -> Result<(), Trouble> {
+/// Writes a file and removes it: permissions and free space alone do not prove that writing works. Also reserves as many
+/// bytes, which a quota may refuse.
+fn try_to_write(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
     let random = random_bytes::<8>().map_err(|error| {
         Trouble::new(Failure::Unexpected, &format!("no random number for the name of a file: {error}"))
     })?;
@@ -174,7 +190,12 @@ fn try_to_write(folder: &Folder) -> Result<(), Trouble> {
     let uid = Uid::new(RenderId::new(0), Epoch::new(i64::from_le_bytes(random) & i64::MAX));
     let name = part_name("check", uid);
     let mut file = folder.create(&name)?;
-    let written = file.write_all(b"x").and_then(|()| file.sync_all());
+    let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(errno.into()),
+        // Not every file system can reserve.
+        _ => Ok(()),
+    };
+    let written = reserved.and_then(|()| file.write_all(b"x")).and_then(|()| file.sync_all());
     let removed = folder.remove(&name);
     written.map_err(|error| match folder.path_of(&name) {
         Ok(path) => io_trouble(path, &error),

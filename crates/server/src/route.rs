@@ -191,6 +191,7 @@ api_routes! {
     get("/api/v1/outbox/attached/{schema}/{table}/failed", VIEW, outbox::attached::failed),
     post("/api/v1/renders", OPERATE, render::order),
     get("/api/v1/renders", VIEW, render::list),
+    post("/api/v1/renders/plan", OPERATE, render::plan),
     get("/api/v1/renders/{id}", VIEW, render::show),
     // It is the payload.
     get("/api/v1/renders/{id}/data", ADMINISTER, render::data),

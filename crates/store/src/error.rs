@@ -57,6 +57,16 @@ pub enum StoreError {
     SchemaAhead { version: i64, name: String },
     #[error("migration {version} ({name}) was applied with another content than this program has")]
     MigrationChanged { version: i64, name: String },
+    /// What is in the database does not fit the new schema. Nothing was changed.
+    #[error("migration {version} ({name}) was refused{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())]
+    MigrationRefused {
+        version: i64,
+        name: &'static str,
+        /// Which rows or objects.
+        detail: Option<String>,
+        hint: Option<String>,
+        source: sqlx::Error,
+    },
     #[error("the database cannot write")]
     DiskFull(#[source] BoxError),
     #[error("the database file {} may not be used", path.display())]
@@ -135,7 +145,7 @@ impl StoreError {
             Self::NotPermitted(_) => Code::StatementNotPermitted,
             Self::ConnectionsExhausted(_) => Code::ConnectionsExhausted,
             Self::NotADatabase { .. } => Code::NotADatabase,
-            Self::Failed(_) => Code::DatabaseFailed,
+            Self::MigrationRefused { .. } | Self::Failed(_) => Code::DatabaseFailed,
         }
     }
 
@@ -159,6 +169,12 @@ impl StoreError {
             Self::SchemaAhead { .. } => "use the newer version of Tidemill that migrated this database".into(),
             Self::MigrationChanged { .. } => {
                 "use the version of Tidemill that applied it; if a migration was edited, restore it".into()
+            }
+            Self::MigrationRefused { hint: Some(hint), .. } => {
+                format!("{hint}; then run `tidemill db migrate` again")
+            }
+            Self::MigrationRefused { .. } => {
+                "correct what it names, then run `tidemill db migrate` again".into()
             }
             Self::DiskFull(_) => {
                 "free space on the disk of the database (or raise its quota or file-size limit), then run the command again; the transaction was rolled back".into()

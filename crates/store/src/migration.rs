@@ -10,6 +10,7 @@ use crate::statement::{One, statements};
 use crate::store::Store;
 use crate::url::Dialect;
 use sha2::{Digest, Sha256};
+use sqlx::postgres::PgDatabaseError;
 use std::fmt::Write as _;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
@@ -32,8 +33,8 @@ macro_rules! migrations {
     };
 }
 
-const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand", 22 "0022" "pool_breaker", 23 "0023" "pool_audit", 24 "0024" "process_incarnation", 25 "0025" "job_alert", 26 "0026" "outbox_joined", 27 "0027" "job_notify");
-const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand", 22 "0022" "pool_breaker", 23 "0023" "pool_audit", 24 "0024" "process_incarnation", 25 "0025" "job_alert", 26 "0026" "outbox_joined", 27 "0027" "job_notify");
+const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand", 22 "0022" "pool_breaker", 23 "0023" "pool_audit", 24 "0024" "process_incarnation", 25 "0025" "job_alert", 26 "0026" "outbox_joined", 27 "0027" "job_notify", 28 "0028" "render_output");
+const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job", 5 "0005" "partition", 6 "0006" "schedule", 7 "0007" "history", 8 "0008" "pool", 9 "0009" "outbox", 10 "0010" "outbox_number", 11 "0011" "outbox_effort", 12 "0012" "adopted", 13 "0013" "inbox", 14 "0014" "render", 15 "0015" "pool_settings", 16 "0016" "render_again", 17 "0017" "render_ended", 18 "0018" "lease_renewed", 19 "0019" "pool_estimate", 20 "0020" "pool_events", 21 "0021" "pool_demand", 22 "0022" "pool_breaker", 23 "0023" "pool_audit", 24 "0024" "process_incarnation", 25 "0025" "job_alert", 26 "0026" "outbox_joined", 27 "0027" "job_notify", 28 "0028" "render_output");
 
 pub fn known(dialect: Dialect) -> &'static [Migration] {
     match dialect {
@@ -194,7 +195,7 @@ impl Store {
         }
         crash_point!("migration_statement");
         for statement in migration.statements() {
-            tx.plain(statement).await?;
+            tx.plain(statement).await.map_err(|error| refused(migration, error))?;
             crash_point!("migration_statement");
         }
         let now = tx.now().await?;
@@ -206,6 +207,15 @@ impl Store {
         crash_point!("migration_statement");
         Ok(true)
     }
+}
+
+/// With the names of the rows that are in the way.
+fn refused(migration: &Migration, error: StoreError) -> StoreError {
+    let StoreError::Failed(source) = error else { return error };
+    let answer = source.as_database_error().and_then(|answer| answer.try_downcast_ref::<PgDatabaseError>());
+    let detail = answer.and_then(PgDatabaseError::detail).map(str::to_owned);
+    let hint = answer.and_then(PgDatabaseError::hint).map(str::to_owned);
+    StoreError::MigrationRefused { version: migration.version, name: migration.name, detail, hint, source }
 }
 
 /// The whole schema as SQL, to apply by hand; equals what `migrate` does.

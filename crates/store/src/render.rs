@@ -1,7 +1,7 @@
 //! Renders: the rows of `render_queue`, from the insert to the file on the NAS, and the settings of compositions.
 //!
 //! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
-//! progress, under its fence), [`reap`] (vanished workers), [`operate`] (operator actions), [`orphan_job`] (nexrender
+//! progress, under its fence), [`reap`] (vanished workers), `outage` (waits that end), [`operate`] (operator actions), [`orphan_job`] (nexrender
 //! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`composition`]
 //! (mappings and profiles); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
@@ -15,6 +15,7 @@ pub mod list;
 pub mod metrics;
 pub mod operate;
 pub mod orphan_job;
+mod outage;
 pub mod reap;
 pub mod record;
 mod save;

@@ -131,8 +131,8 @@ impl Line {
     fn note(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
-            "worker.id" => self.worker = Some(value),
-            "job.id" => self.job = Some(value),
+            "worker" => self.worker = Some(value),
+            "render.id" => self.job = Some(value),
             name => {
                 let _infallible = write!(self.others, " {name}={value}");
             }
@@ -153,6 +153,8 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn a_line_has_its_columns_and_stays_one_line() {
@@ -167,5 +169,35 @@ mod tests {
 
         assert_eq!(text, "[1970-01-01T00:00:00.000000Z] WARN  | Worker#3 | Job#17 | render failed error=x");
         assert!(Line::default().text(Timestamp::EPOCH, Level::INFO).contains("| Job#- |"));
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// With the names of fields that render workers use.
+    #[test]
+    fn a_render_and_its_worker_have_their_columns() {
+        let written = Written::default();
+        let writer = written.clone();
+        let layer =
+            tracing_subscriber::fmt::layer().event_format(Columns).with_writer(move || writer.clone());
+
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(render.id = %17, worker = "worker-3", "render 17 is completed");
+        });
+
+        let line = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(line.ends_with("INFO  | Worker#worker-3 | Job#17 | render 17 is completed\n"), "{line}");
     }
 }

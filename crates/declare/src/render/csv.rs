@@ -97,7 +97,9 @@ pub(super) fn write(objects: &[Map<String, Value>], columns: &'static [Column]) 
     let written = (|| {
         writer.write_record(columns.iter().map(|column| column.name))?;
         for object in objects {
-            let text = |column: &Column| object.get(column.name).map(cell).unwrap_or_default();
+            let text = |column: &Column| {
+                object.get(column.name).map(|value| cell(column.kind, value)).unwrap_or_default()
+            };
             writer.write_record(columns.iter().map(text))?;
         }
         writer.flush()

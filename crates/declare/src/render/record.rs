@@ -83,7 +83,7 @@ fn value(column: &Column, content: &Content) -> Result<Value, String> {
     match content {
         Content::Text(text) if text.contains('\0') => Err("it has a NUL character".to_owned()),
         Content::Text(text) => column.kind.read(text),
-        Content::List(items) if matches!(column.kind, Kind::Words) => Ok(json!(items)),
+        Content::List(items) if matches!(column.kind, Kind::Words | Kind::Texts) => Ok(json!(items)),
         Content::List(_) => Err("write a single value".to_owned()),
         Content::Other(word) => Err(format!("it is {word}")),
     }
@@ -109,6 +109,8 @@ pub(super) enum Kind {
     Word(&'static [&'static str]),
     /// Words separated by spaces, or `any`.
     Words,
+    /// Texts separated by semicolons.
+    Texts,
 }
 
 /// An empty list, which differs from a missing value.
@@ -167,16 +169,21 @@ impl Kind {
             Self::Word(words) => Err(format!("write one of {}", words.join(", "))),
             Self::Words if text == ANY => Ok(json!([])),
             Self::Words => Ok(json!(text.split_whitespace().collect::<Vec<_>>())),
+            Self::Texts => Ok(json!(text.split(';').map(str::trim).collect::<Vec<_>>())),
         }
     }
 }
 
-pub(super) fn cell(value: &Value) -> String {
+pub(super) fn cell(kind: Kind, value: &Value) -> String {
+    let joined = |texts: &[Value], between: &str| {
+        texts.iter().map(|text| cell(Kind::Text, text)).collect::<Vec<_>>().join(between)
+    };
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
+        Value::Array(texts) if matches!(kind, Kind::Texts) => joined(texts, "; "),
         Value::Array(words) if words.is_empty() => ANY.to_owned(),
-        Value::Array(words) => words.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::Array(words) => joined(words, " "),
         other => other.to_string(),
     }
 }

@@ -78,18 +78,63 @@ fn differs(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
+/// How a farm says that it has no such job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Absence {
+    /// The open-source server: 200 without a body.
+    Empty,
+    /// The others: 404.
+    NotFound,
+}
+
+impl Absence {
+    /// None if the answer to a look-up says something else.
+    pub fn of(status: u16, body: &str) -> Option<Self> {
+        match status {
+            404 => Some(Self::NotFound),
+            200..=299 if status != 204 && body.trim().is_empty() => Some(Self::Empty),
+            _ => None,
+        }
+    }
+}
+
+/// How a farm speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manner {
+    pub dialect: Dialect,
+    /// None if it is not known: then both count.
+    pub absence: Option<Absence>,
+}
+
+impl From<Dialect> for Manner {
+    fn from(dialect: Dialect) -> Self {
+        Self { dialect, absence: (dialect == Dialect::Oss).then_some(Absence::Empty) }
+    }
+}
+
+/// Whether an answer is about the job of this name. A proxy or a cache may answer with another one.
+pub fn is_about(body: &str, name: &str) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(body) else { return false };
+    ["uid", "id"].into_iter().any(|key| fields.get(key).and_then(Value::as_str) == Some(name))
+}
+
 /// None means that nexrender has no such job.
-pub fn read(call: FarmCall, status: u16, body: &str, dialect: Dialect) -> Result<Option<RemoteJob>, Trouble> {
+pub fn read(call: FarmCall, status: u16, body: &str, manner: Manner) -> Result<Option<RemoteJob>, Trouble> {
     let trouble = |failure, message: String| Err(Trouble::new(failure, &message));
+    if let (Some(absence), FarmCall::Look) = (Absence::of(status, body), call) {
+        if manner.absence.is_none_or(|known| known == absence) {
+            return Ok(None);
+        }
+        // It can only be a proxy's answer, which says nothing about the job.
+        let message = format!("this nexrender answers otherwise if it has no such job ({status})");
+        return trouble(Failure::NotNexrender, message);
+    }
     match (status, call) {
         (401 | 403, _) => {
             trouble(Failure::WrongSecret, format!("nexrender answers {status}: {}", line(body)))
         }
         (204, _) => trouble(Failure::NotNexrender, "nexrender has no such path (204)".to_owned()),
-        // From the open-source server it can only be a proxy's answer, which says nothing about the job.
-        (404, FarmCall::Look) if dialect != Dialect::Oss => Ok(None),
-        (200..=299, FarmCall::Look) if body.trim().is_empty() => Ok(None),
-        (200..=299, _) => job(body, dialect).map(Some),
+        (200..=299, _) => job(body, manner.dialect).map(Some),
         (408 | 425 | 429 | 500.., _) => {
             trouble(Failure::NexrenderDown, format!("nexrender answers {status}: {}", line(body)))
         }
@@ -169,6 +214,13 @@ pub enum Report {
     Unknown { word: String },
 }
 
+impl Report {
+    /// Whether nexrender knows how the job ended.
+    pub const fn is_end(&self) -> bool {
+        matches!(self, Self::Finished | Self::Failed { .. } | Self::Cancelled)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JobReport<'a> {
     pub uid: &'a str,
@@ -210,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn looked(status: u16, body: &str) -> Result<Option<RemoteJob>, Failure> {
-        read(FarmCall::Look, status, body, Dialect::Auto).map_err(|trouble| trouble.failure)
+        read(FarmCall::Look, status, body, Dialect::Auto.into()).map_err(|trouble| trouble.failure)
     }
 
     fn at(phase: Phase, percent: f64) -> Report {
@@ -248,25 +300,48 @@ mod tests {
         assert_eq!(looked(200, "<html>hello</html>"), Err(Failure::NotNexrender));
         assert_eq!(looked(200, "[]"), Err(Failure::NotNexrender));
         assert_eq!(looked(302, ""), Err(Failure::NotNexrender));
-        let submitted = read(FarmCall::Submit, 404, "", Dialect::Auto).unwrap_err();
+        let submitted = read(FarmCall::Submit, 404, "", Dialect::Auto.into()).unwrap_err();
         assert_eq!(submitted.failure, Failure::NotNexrender);
     }
 
     #[test]
     fn the_open_server_never_says_404_so_somebody_else_does() {
-        let said =
-            |dialect| read(FarmCall::Look, 404, "Not Found", dialect).map_err(|trouble| trouble.failure);
+        let said = |dialect: Dialect| {
+            read(FarmCall::Look, 404, "Not Found", dialect.into()).map_err(|trouble| trouble.failure)
+        };
 
         assert_eq!(said(Dialect::Oss), Err(Failure::NotNexrender));
         assert_eq!((said(Dialect::Auto), said(Dialect::Cloud)), (Ok(None), Ok(None)));
-        assert_eq!(read(FarmCall::Look, 200, "", Dialect::Oss), Ok(None));
+        assert_eq!(read(FarmCall::Look, 200, "", Dialect::Oss.into()), Ok(None));
+    }
+
+    #[test]
+    fn a_farm_that_has_said_how_it_lacks_a_job_is_not_believed_to_say_it_otherwise() {
+        let said = |absence, status| {
+            let manner = Manner { dialect: Dialect::Auto, absence: Some(absence) };
+            read(FarmCall::Look, status, "", manner).map_err(|trouble| trouble.failure)
+        };
+
+        assert_eq!((said(Absence::Empty, 200), said(Absence::NotFound, 404)), (Ok(None), Ok(None)));
+        for (absence, status) in [(Absence::Empty, 404), (Absence::NotFound, 200)] {
+            assert_eq!(said(absence, status), Err(Failure::NotNexrender), "{absence:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_about_another_job_is_not_about_ours() {
+        assert!(is_about(r#"{"uid":"rq-1-1","state":"queued"}"#, "rq-1-1"));
+        assert!(is_about(r#"{"id":"job_abc","uid":"uid_xyz","status":"queued"}"#, "job_abc"));
+        for body in [r#"{"uid":"rq-1-2","state":"finished"}"#, r#"{"state":"finished"}"#, "[]", ""] {
+            assert!(!is_about(body, "rq-1-1"), "{body}");
+        }
     }
 
     #[test]
     fn a_refused_job_has_the_first_line_of_the_reason() {
         let body =
             "AssertionError [ERR_ASSERTION]: job must have template\n    at Object.validate (job.js:1)";
-        let trouble = read(FarmCall::Submit, 400, body, Dialect::Auto).unwrap_err();
+        let trouble = read(FarmCall::Submit, 400, body, Dialect::Auto.into()).unwrap_err();
 
         assert_eq!(trouble.failure, Failure::Rejected);
         assert!(trouble.message.ends_with("job must have template"), "{}", trouble.message);
@@ -318,7 +393,7 @@ mod tests {
         #[test]
         fn any_answer_is_understood_without_a_panic(status: u16, body in "\\PC{0,80}", submit: bool) {
             let asked = if submit { FarmCall::Submit } else { FarmCall::Look };
-            let answer = read(asked, status, &body, Dialect::Auto);
+            let answer = read(asked, status, &body, Dialect::Auto.into());
             if submit {
                 prop_assert!(!matches!(answer, Ok(None)), "whoever submits hears of a job or of trouble");
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clocks {
-    /// How long a job may wait for a node; none means without limit.
-    pub queue_timeout: Option<Duration>,
+    /// How long a job may wait for a node.
+    pub queue_timeout: Duration,
     /// After how long an alert tells that no node takes it.
     pub queue_told_after: Duration,
     /// How long no change may be seen. Must exceed the longest encoding, during which nodes report nothing.
@@ -20,7 +20,7 @@ pub struct Clocks {
 impl Default for Clocks {
     fn default() -> Self {
         Self {
-            queue_timeout: None,
+            queue_timeout: Duration::from_secs(30 * 60),
             queue_told_after: Duration::from_secs(5 * 60),
             stall_timeout: Duration::from_secs(5 * 60),
             max_render_time: Duration::from_secs(30 * 60),
@@ -55,10 +55,12 @@ pub fn look(seen: Seen, clocks: &Clocks, now: Timestamp) -> Verdict {
     let has_passed = |since: Timestamp, limit: Duration| now.since(since) >= limit;
     // An interrupted node puts its job back into the queue.
     let Some(started_at) = seen.started_at.filter(|_| seen.phase != Phase::WaitingForNode) else {
-        return match clocks.queue_timeout {
-            Some(limit) if has_passed(seen.submitted_at, limit) => Verdict::Over(Failure::NotPicked),
-            _ if has_passed(seen.submitted_at, clocks.queue_told_after) => Verdict::WaitsLong,
-            _ => Verdict::Fine,
+        return if has_passed(seen.submitted_at, clocks.queue_timeout) {
+            Verdict::Over(Failure::NotPicked)
+        } else if has_passed(seen.submitted_at, clocks.queue_told_after) {
+            Verdict::WaitsLong
+        } else {
+            Verdict::Fine
         };
     };
     if has_passed(started_at, clocks.max_render_time) {
@@ -89,13 +91,13 @@ mod tests {
     fn who_waits_for_a_node_neither_stalls_nor_times_out() {
         check(Phase::WaitingForNode, None, 0, 299, Verdict::Fine);
         check(Phase::WaitingForNode, None, 0, 300, Verdict::WaitsLong);
-        check(Phase::WaitingForNode, None, 0, 1_000_000, Verdict::WaitsLong);
+        check(Phase::WaitingForNode, None, 0, 1_799, Verdict::WaitsLong);
     }
 
     #[test]
     fn what_a_node_has_put_back_waits_again() {
         check(Phase::WaitingForNode, Some(100), 200, 299, Verdict::Fine);
-        check(Phase::WaitingForNode, Some(100), 200, 1_000_000, Verdict::WaitsLong);
+        check(Phase::WaitingForNode, Some(100), 200, 1_799, Verdict::WaitsLong);
     }
 
     #[test]
@@ -112,8 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_for_the_queue_ends_the_wait() {
-        let clocks = Clocks { queue_timeout: Some(Duration::from_secs(60)), ..Clocks::default() };
+    fn nobody_waits_for_a_node_for_ever() {
+        check(Phase::WaitingForNode, None, 0, 1_800, Verdict::Over(Failure::NotPicked));
+        let clocks = Clocks { queue_timeout: Duration::from_secs(60), ..Clocks::default() };
         let seen =
             Seen { phase: Phase::WaitingForNode, submitted_at: at(0), started_at: None, changed_at: at(0) };
 
@@ -124,10 +127,9 @@ mod tests {
     proptest! {
         #[test]
         fn whoever_waits_for_a_node_is_never_told_from_one_that_no_node_ever_had(
-            limit: Option<u16>, started: u16, changed: u16, now: u16,
+            limit: u16, started: u16, changed: u16, now: u16,
         ) {
-            let clocks =
-                Clocks { queue_timeout: limit.map(u64::from).map(Duration::from_secs), ..Clocks::default() };
+            let clocks = Clocks { queue_timeout: Duration::from_secs(limit.into()), ..Clocks::default() };
             let never = Seen {
                 phase: Phase::WaitingForNode,
                 submitted_at: at(0),

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::blank;
 use super::field::Field;
 use super::gfx::GfxData;
 use super::mapping::{Line, Mapping, Target, Unused};
@@ -99,6 +100,12 @@ pub enum Problem {
     Missing(Field),
     #[error("{0} is an expression in the mapping and takes no data")]
     Expression(Field),
+    #[error("{0} is empty, and the profile requires it")]
+    Required(Field),
+    #[error("the data fills {filled} slots, and the profile requires {least}")]
+    Slots { filled: usize, least: u16 },
+    #[error("the data fills no field of the template: the graphic would be blank")]
+    Blank,
     #[error("{0}: {1}")]
     Image(Field, String),
     #[error("{0}")]
@@ -112,7 +119,7 @@ crate::code::coded!(Problem {
     NotAllowed => NotOnAllowList;
     Path => BadPath;
     OtherComposition | Image => BadRenderData;
-    NotMapped | Missing | Expression => FieldsNotMapped;
+    NotMapped | Missing | Expression | Required | Slots | Blank => FieldsNotMapped;
 });
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -143,6 +150,7 @@ pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
         problems.push(Problem::NotAllowed(format!("the module {COPY_MODULE} is not on the allow-list")));
     }
     let assets = assets(ingredients, &mut problems);
+    blank::check(gfx, ingredients.mapping, profile, &mut problems);
     if !problems.is_empty() {
         return Err(BadDocument { problems });
     }
@@ -214,9 +222,14 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
                     Err(problem) => problems.push(problem),
                 }
             }
-            // Null means no image.
-            (Target::Image { .. }, Some(None)) => {}
             (_, None) if is_needed(field, line, gfx) => problems.push(Problem::Missing(field.clone())),
+            // Null means no image.
+            (Target::Image { .. }, None | Some(None)) if line.unused == Unused::Clear => {
+                let mut hidden = data("enabled", "value", "");
+                hidden["value"] = json!(false);
+                assets.push(hidden);
+            }
+            (Target::Image { .. }, Some(None)) => {}
             (Target::Text { property }, None) if line.unused == Unused::Clear => {
                 assets.push(data(property, "value", ""));
             }

@@ -25,17 +25,54 @@ crate::words! {
         RemoteCancelled = "remote_cancelled" => Code::RenderRemoteCancelled,
         /// The file is missing, damaged or does not match the profile.
         OutputInvalid = "output_invalid" => Code::OutputInvalid,
+        /// The NAS is full, over its quota, read-only or broken: no render can be published.
+        NasUnwritable = "nas_unwritable" => Code::NasUnwritable,
         NasFailed = "nas_failed" => Code::NasFailed,
         NasRefused = "nas_refused" => Code::NasRefused,
         OutputConflict = "output_conflict" => Code::OutputConflict,
         WorkerLost = "worker_lost" => Code::RenderWorkerLost,
         WrongSecret = "wrong_secret" => Code::NexrenderSecretRefused,
         NotNexrender = "not_nexrender" => Code::NotNexrender,
+        /// nexrender is well, but refuses calls about this job, or answers what nobody understands.
+        Unanswered = "unanswered" => Code::RenderUnanswered,
         PathNotMapped = "path_not_mapped" => Code::PathNotMapped,
         /// There is an empty folder in place of the NAS.
         NasNotMounted = "nas_not_mounted" => Code::NasNotMounted,
         ToolMissing = "tool_missing" => Code::RenderToolMissing,
         Unexpected = "unexpected" => Code::Unexpected,
+    }
+}
+
+/// What a failure may be the fault of, besides the render.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    Farm,
+    Storage,
+}
+
+impl Failure {
+    /// The backend to check before it is blamed for what may be the fault of one render.
+    pub const fn blames(self) -> Option<Backend> {
+        match self {
+            Self::WrongSecret | Self::NotNexrender => Some(Backend::Farm),
+            Self::NasUnwritable => Some(Backend::Storage),
+            _ => None,
+        }
+    }
+
+    /// The failure if that backend passes its check: then only this render has it, and it counts.
+    #[must_use]
+    pub const fn of_one_render(self) -> Self {
+        match self {
+            Self::WrongSecret | Self::NotNexrender => Self::Unanswered,
+            Self::NasUnwritable => Self::NasFailed,
+            other => other,
+        }
+    }
+
+    /// Whether a farm that only restarts, or a proxy before it, may answer like this for a moment.
+    pub const fn may_be_a_blip(self) -> bool {
+        matches!(self, Self::NexrenderDown | Self::WrongSecret | Self::NotNexrender)
     }
 }
 
@@ -55,6 +92,16 @@ impl Trouble {
         Self { failure, code: failure.code(), message: shortened(message) }
     }
 
+    /// The same failure as the fault of its render alone, because the backend passes its check.
+    #[must_use]
+    pub fn of_one_render(self) -> Self {
+        let failure = self.failure.of_one_render();
+        if failure == self.failure {
+            return self;
+        }
+        Self::new(failure, &format!("{}; others are served", self.message))
+    }
+
     pub fn refused(code: Code, message: &str) -> Self {
         Self { failure: Failure::Refused, code, message: shortened(message) }
     }
@@ -71,11 +118,18 @@ const TEMPLATE_NOT_FIT: [&str; 7] = [
     "unknown job asset type",
 ];
 
+/// How nodes name the errors of a NAS that takes no file, in lower case.
+const NAS_UNWRITABLE: [&str; 4] = ["enospc", "edquot", "erofs", "eio"];
+
 /// `uid` identifies files that the job itself wrote. An unknown text may be temporary and is retried.
 pub fn classify(message: &str, uid: &str) -> Failure {
     let message = message.to_lowercase();
     if TEMPLATE_NOT_FIT.iter().any(|text| message.contains(text)) {
         return Failure::TemplateNotFit;
+    }
+    if message.split(|other: char| !other.is_ascii_alphanumeric()).any(|word| NAS_UNWRITABLE.contains(&word))
+    {
+        return Failure::NasUnwritable;
     }
     // A missing file of the node's own, with the uid in its path, may be temporary.
     match missing_file(&message) {
@@ -128,6 +182,11 @@ mod tests {
         check("ENOENT: no such file or directory, open '/t/Main.AEP'", Failure::TemplateMissing);
         check("ENOENT: no such file or directory, open 'D:\\flags\\Korea.png'", Failure::AssetMissing);
         check("ENOENT: no such file or directory, open '//NAS/.staging/rq-7-2.mp4'", Failure::RenderFailed);
+        for error in ["ENOSPC: no space left on device, write", r#"{"errno":-122,"code":"EDQUOT"}"#] {
+            check(error, Failure::NasUnwritable);
+        }
+        check("EROFS: read-only file system, open '//NAS/.staging/rq-7-2.mp4'", Failure::NasUnwritable);
+        check("could not find the layer of VEIO", Failure::RenderFailed);
         for passing in [
             "Error: Couldn't find a result file: /w/rq-7-2/result.mp4",
             "Error: No update from aerender for 60 seconds",
@@ -139,6 +198,18 @@ mod tests {
         ] {
             check(passing, Failure::RenderFailed);
         }
+    }
+
+    #[test]
+    fn what_is_the_fault_of_one_render_blames_no_backend_any_more() {
+        for failure in Failure::ALL {
+            let own = failure.of_one_render();
+            assert_eq!(own.blames(), None, "{failure}");
+            assert_eq!(own == failure, failure.blames().is_none(), "{failure}");
+        }
+        let trouble = Trouble::new(Failure::WrongSecret, "nexrender answers 403").of_one_render();
+        assert_eq!((trouble.failure, trouble.code), (Failure::Unanswered, Code::RenderUnanswered));
+        assert!(trouble.message.starts_with("nexrender answers 403"), "{}", trouble.message);
     }
 
     proptest! {

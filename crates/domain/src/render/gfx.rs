@@ -1,10 +1,18 @@
 //! Reads `gfx_data`. `slot_number` identifies a slot, not its index, so that no name appears at another seat.
 
 use super::field::{Field, NUMBER_MAX};
+use crate::nearest::nearest;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const GFX_BYTES_MAX: usize = 5_000_000;
+
+/// A misspelt key would be an empty graphic, so no others are accepted.
+const KEYS: [&str; 5] = ["composition_name", "slots", "single_fields", "flags", "flag_fields"];
+const SLOT_KEYS: [&str; 2] = ["slot_number", "fields"];
+
+/// From here on not every whole number is a different one when it is read.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GfxData {
@@ -55,6 +63,7 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, object: &Map<String, Value>) {
+        self.keys("the data", object, &KEYS);
         match object.get("composition_name") {
             None | Some(Value::Null) => {}
             Some(Value::String(name)) => self.data.composition = Some(name.clone()),
@@ -87,6 +96,9 @@ impl Reader {
 
     fn slot(&mut self, index: usize, slot: &Value) {
         let place = format!("slots[{index}]");
+        if let Value::Object(object) = slot {
+            self.keys(&place, object, &SLOT_KEYS);
+        }
         let number = slot.get("slot_number").and_then(Value::as_u64);
         let number = number.and_then(|number| u16::try_from(number).ok());
         let Some(number) = number.filter(|number| (1..=NUMBER_MAX).contains(number)) else {
@@ -99,6 +111,17 @@ impl Reader {
             None | Some(Value::Null) => {}
             Some(Value::Object(fields)) => self.fields(&place, fields, |name| Field::Slot { number, name }),
             Some(_) => self.bad(&format!("{place}: fields is not an object")),
+        }
+    }
+
+    fn keys(&mut self, place: &str, object: &Map<String, Value>, known: &[&str]) {
+        for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
+            let instead = match nearest(name, known.iter().copied()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("the keys are {}", known.join(", ")),
+            };
+            let name: String = name.chars().take(80).collect();
+            self.bad(&format!("{place}: {name:?} is not a known key; {instead}"));
         }
     }
 
@@ -158,7 +181,10 @@ fn show(value: &Value) -> Result<Option<String>, &'static str> {
         Value::String(text) => Ok(Some(text.clone())),
         Value::Bool(is) => Ok(Some(is.to_string())),
         // 250.0 becomes 250, and numbers have no exponent.
-        Value::Number(number) if number.is_f64() => Ok(number.as_f64().map(|number| number.to_string())),
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(number) if number.abs() < EXACT_BELOW => Ok(Some(number.to_string())),
+            _ => Err("a number too large to be shown exactly; write it as a text"),
+        },
         Value::Number(number) => Ok(Some(number.to_string())),
         Value::Array(_) => Err("a list"),
         Value::Object(_) => Err("an object"),
@@ -206,7 +232,7 @@ mod tests {
     #[test]
     fn values_are_shown_as_people_write_them() {
         let data = read(
-            r#"{"single_fields": {"a": null, "b": true, "c": 250, "d": 250.0, "e": 1.5, "f": 1e20, "g": -3, "h": ""}}"#,
+            r#"{"single_fields": {"a": null, "b": true, "c": 250, "d": 250.0, "e": 1.5, "f": 18446744073709551615, "g": -3, "h": ""}}"#,
         )
         .unwrap();
         let show = |name: &str| shown(&data, &format!("Single - {name}"));
@@ -217,7 +243,7 @@ mod tests {
             ("c", "250"),
             ("d", "250"),
             ("e", "1.5"),
-            ("f", "100000000000000000000"),
+            ("f", "18446744073709551615"),
             ("g", "-3"),
             ("h", ""),
         ] {
@@ -240,6 +266,32 @@ mod tests {
         assert_eq!(bad.code(), Code::BadRenderData);
         assert_eq!(read("nonsense").unwrap_err().code(), Code::BadRenderData);
         assert_eq!(read("[]").unwrap_err().code(), Code::BadRenderData);
+    }
+
+    #[test]
+    fn a_key_that_nobody_knows_is_refused_with_the_nearest_one() {
+        let check = |text: &str, expected: &str| match read(text) {
+            Err(BadGfx::Malformed { problems }) => assert_eq!(problems, [expected], "{text}"),
+            other => panic!("{text}: {other:?}"),
+        };
+
+        check(r#"{"slot": []}"#, "the data: \"slot\" is not a known key; did you mean slots?");
+        check(
+            r#"{"players": []}"#,
+            "the data: \"players\" is not a known key; the keys are composition_name, slots, single_fields, flags, flag_fields",
+        );
+        check(
+            r#"{"slots": [{"slot_number": 1, "field": {"name": "A"}}]}"#,
+            "slots[0]: \"field\" is not a known key; did you mean fields?",
+        );
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_refused() {
+        for number in ["18446744073709551616", "12345678901234567890123", "9007199254740993.0", "-1e30"] {
+            let bad = read(&format!(r#"{{"single_fields": {{"chips": {number}}}}}"#)).unwrap_err();
+            assert!(bad.to_string().contains("write it as a text"), "{number}: {bad}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+use super::failure::Backend;
 use super::retry_rules::{Patience, Stage};
 use super::{Failure, Phase, Progress, RenderId, Report, Status, Trouble};
 use crate::backoff::BadBackoff;
@@ -29,6 +30,9 @@ use crate::lease::{Epoch, Fence, Lease};
 use crate::process::ProcessId;
 use crate::time::Timestamp;
 use std::time::Duration;
+
+/// So that the renders of a worker that was killed are adopted within ten seconds.
+pub const LEASE: Duration = Duration::from_secs(7);
 
 /// An alert tells of a render that loses more workers than this.
 pub const RECOVERIES_TOLD_AFTER: u32 = 3;
@@ -144,6 +148,25 @@ pub enum Work {
     Stop,
 }
 
+impl Work {
+    /// The backend to check before this is reported, because it may be the fault of this render alone.
+    pub fn blames(&self) -> Option<Backend> {
+        match self {
+            Self::Failed(trouble) => trouble.failure.blames(),
+            _ => None,
+        }
+    }
+
+    /// The same report if that backend passes its check.
+    #[must_use]
+    pub fn of_one_render(self) -> Self {
+        match self {
+            Self::Failed(trouble) => Self::Failed(trouble.of_one_render()),
+            other => other,
+        }
+    }
+}
+
 /// What to do after the write is committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
@@ -226,7 +249,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The source document's numbers, and a lease of a minute.
+    /// The source document's numbers, and a lease of [`LEASE`].
     pub fn standard() -> Result<Self, BadBackoff> {
         Ok(Self::new(Patience::new(None, None)?))
     }
@@ -238,7 +261,7 @@ impl Policy {
             patience,
             attempts_max: patience.retries.saturating_mul(3).saturating_add(recoveries_max + 1),
             recoveries_max,
-            lease_for: Duration::from_secs(60),
+            lease_for: LEASE,
         }
     }
 }

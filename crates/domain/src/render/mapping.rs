@@ -48,7 +48,7 @@ pub struct MappingRow {
     pub source: Option<String>,
     #[serde(default)]
     pub optional: bool,
-    /// Texts are cleared by default.
+    /// Texts are cleared by default, and images left. A layer whose image is cleared is hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unused: Option<Unused>,
 }
@@ -135,8 +135,8 @@ fn line(row: &MappingRow) -> Result<(Field, Line), Vec<String>> {
         },
     };
     let target = target.map_err(|why| problems.push(why));
-    if row.kind != Kind::Text && row.unused == Some(Unused::Clear) {
-        problems.push("only a text can be cleared".to_owned());
+    if row.kind == Kind::Expression && row.unused == Some(Unused::Clear) {
+        problems.push("an expression cannot be cleared".to_owned());
     }
     let is_text = row.kind == Kind::Text;
     let unused = row.unused.unwrap_or(if is_text { Unused::Clear } else { Unused::Leave });

@@ -14,9 +14,18 @@ const UNTITLED: &str = "untitled";
 /// Device names of Windows, with or without an extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Composition, render number and extension: at most 255 bytes, even while written, and `chars_max` UTF-16 units.
-pub fn file_name(composition: &str, render: RenderId, extension: &str, chars_max: usize) -> String {
-    let ending = format!("_{render}.{extension}");
+/// Composition, render number, revision if it has one, and extension: at most 255 bytes, even while written, and `chars_max` UTF-16 units.
+pub fn file_name(
+    composition: &str,
+    render: RenderId,
+    revision: Option<u32>,
+    extension: &str,
+    chars_max: usize,
+) -> String {
+    let ending = match revision {
+        None => format!("_{render}.{extension}"),
+        Some(revision) => format!("_{render}_r{revision}.{extension}"),
+    };
     let bytes = BYTES_MAX.saturating_sub(PART_BYTES + ending.len());
     let units = chars_max.saturating_sub(ending.len());
     format!("{}{ending}", cut(composition, bytes, units))
@@ -109,10 +118,10 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_between_characters() {
-        let name = file_name(&"한".repeat(300), RenderId::new(4711), "mp4", usize::MAX);
+        let name = file_name(&"한".repeat(300), RenderId::new(4711), None, "mp4", usize::MAX);
         assert!(name.ends_with("한_4711.mp4"), "{name}");
 
-        let name = file_name(&"a".repeat(300), RenderId::new(4711), "mp4", 40);
+        let name = file_name(&"a".repeat(300), RenderId::new(4711), None, "mp4", 40);
         assert_eq!(name.len(), 40);
         assert!(name.ends_with("a_4711.mp4"));
     }
@@ -142,12 +151,12 @@ mod tests {
 
         #[test]
         fn with_all_that_is_around_it_a_name_fits(
-            text in "\\PC{0,300}", id in 0..=i64::MAX, epoch in 0..=i64::MAX, chars_max in 60..300_usize,
+            text in "\\PC{0,300}", id in 0..=i64::MAX, epoch in 0..=i64::MAX, revision: u32, chars_max in 60..300_usize,
         ) {
             let id = RenderId::new(id);
-            let name = file_name(&text, id, "mp4", chars_max);
+            let name = file_name(&text, id, Some(revision), "mp4", chars_max);
             prop_assert!(part_name(&name, Uid::new(id, Epoch::new(epoch))).len() <= BYTES_MAX);
-            let ending = format!("_{id}.mp4");
+            let ending = format!("_{id}_r{revision}.mp4");
             prop_assert!(name.ends_with(&ending) && name.len() > ending.len());
             prop_assert!(name.encode_utf16().count() <= chars_max.max(ending.len() + UNTITLED.len()));
         }

@@ -1,4 +1,5 @@
-//! Where the file of a render goes: `{folder}/{broadcast date}/{composition}_{id}.{extension}`.
+//! Where the file of a render goes: `{folder}/{broadcast date}/{composition}_{id}.{extension}`, or `…_{id}_r2.{extension}` if
+//! the render is rendered again after its file was published.
 
 use super::name::{file_name, part_name};
 use super::uid::{RenderId, Uid};
@@ -32,12 +33,24 @@ crate::newtype::parsed!(
 );
 crate::code::coded!(BadBroadcastDate, BadBroadcastDate);
 
+crate::words! {
+    /// What happens to the published file of a render that is rendered again.
+    pub enum Correction {
+        /// It stays, and the new one has another name.
+        Revision = "revision",
+        /// The new one gets its name, and it gets another.
+        Replace = "replace",
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
     pub folder: String,
     pub name: String,
     /// Its name while it is written, beside the final one.
     pub part: String,
+    /// The new name of a file that has the final one.
+    pub kept: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +62,9 @@ pub struct Source<'a> {
     pub date: BroadcastDate,
     /// The folder of all output, as written on Windows; a long one leaves less room for the name.
     pub folder: &'a str,
+    /// 1 for the first file of the render.
+    pub revision: u32,
+    pub correction: Correction,
 }
 
 impl Output {
@@ -57,9 +73,14 @@ impl Output {
         let before = source.folder.encode_utf16().count() + folder.len() + 2;
         let room = PATH_CHARS_MAX.saturating_sub(before);
         let render: RenderId = source.uid.render();
-        let name = file_name(source.composition, render, source.extension, room);
+        let named = |revision| file_name(source.composition, render, revision, source.extension, room);
+        let before = source.revision.checked_sub(1).filter(|before| *before > 0);
+        let (name, kept) = match source.correction {
+            Correction::Revision => (named(before.map(|_| source.revision)), None),
+            Correction::Replace => (named(None), before.map(|before| named(Some(before)))),
+        };
         let part = part_name(&name, source.uid);
-        Self { folder, name, part }
+        Self { folder, name, part, kept }
     }
 }
 
@@ -68,9 +89,16 @@ pub fn title(in_data: Option<String>, in_row: Option<String>) -> Option<String> 
     in_data.or(in_row)
 }
 
-/// The name of a node's file. Each job has its own, so a late one overwrites nothing.
-pub fn staging_name(uid: Uid, extension: &str) -> String {
-    format!("{uid}.{extension}")
+/// The name of a node's file. Each job has its own, so a late one overwrites nothing. So does each queue; its word is empty
+/// if it is unknown.
+pub fn staging_name(uid: Uid, queue: &str, extension: &str) -> String {
+    if queue.is_empty() { format!("{uid}.{extension}") } else { format!("{uid}.{queue}.{extension}") }
+}
+
+/// Whether another queue has staged the file. Earlier versions did not write the queue.
+pub fn is_of_other_queue(name: &str, queue: &str) -> bool {
+    let mut parts = name.split('.');
+    matches!((parts.nth(1), parts.next()), (Some(word), Some(_)) if word != queue)
 }
 
 /// The job of a file that a node has left.
@@ -92,7 +120,36 @@ mod tests {
             extension: "mp4",
             date: "2026-11-15".parse().unwrap(),
             folder,
+            revision: 1,
+            correction: Correction::Revision,
         }
+    }
+
+    #[test]
+    fn a_corrected_file_has_another_name_or_moves_the_one_before() {
+        let output = |revision, correction| {
+            let output = Output::of(Source { revision, correction, ..source("Mini", "D:\\out") });
+            (output.name, output.kept)
+        };
+        let named = |name: &str, kept: Option<&str>| (name.to_owned(), kept.map(str::to_owned));
+
+        for correction in Correction::ALL {
+            assert_eq!(output(1, correction), named("Mini_4711.mp4", None));
+            assert_eq!(output(0, correction), named("Mini_4711.mp4", None));
+        }
+        assert_eq!(output(2, Correction::Revision), named("Mini_4711_r2.mp4", None));
+        assert_eq!(output(2, Correction::Replace), named("Mini_4711.mp4", Some("Mini_4711_r1.mp4")));
+        assert_eq!(output(3, Correction::Replace), named("Mini_4711.mp4", Some("Mini_4711_r2.mp4")));
+    }
+
+    #[test]
+    fn queues_in_one_folder_have_names_of_their_own() {
+        let uid = Uid::new(RenderId::new(1), Epoch::new(3));
+        let ours = staging_name(uid, "a1b2", "mov");
+
+        assert_eq!((ours.as_str(), staged_for(&ours)), ("rq-1-3.a1b2.mov", Some(uid)));
+        assert!(!is_of_other_queue(&ours, "a1b2") && is_of_other_queue(&ours, "c3d4"));
+        assert!(!is_of_other_queue("rq-1-3.mov", "a1b2"));
     }
 
     #[test]
@@ -105,7 +162,7 @@ mod tests {
         );
         assert_eq!(output.part, "._MAIN Mini Chip Count_4711.mp4.rq-4711-2.part");
         let uid = Uid::new(RenderId::new(1), Epoch::new(3));
-        assert_eq!(staging_name(uid, "mov"), "rq-1-3.mov");
+        assert_eq!(staging_name(uid, "", "mov"), "rq-1-3.mov");
         assert_eq!(staged_for("rq-1-3.mov"), Some(uid));
         assert_eq!((staged_for("rq-1-3"), staged_for("rq-1.mov"), staged_for(".mov")), (None, None, None));
     }

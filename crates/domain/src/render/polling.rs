@@ -1,4 +1,5 @@
-//! How often a worker polls for renders when no wake-up comes: three intervals. Polling is only the safety net.
+//! How often a worker polls for renders when no wake-up comes: three intervals. Polling is only the safety net. And how
+//! often it polls a job at nexrender, which sends no wake-ups.
 
 use crate::poll::PollResult;
 use std::time::Duration;
@@ -21,6 +22,20 @@ impl Default for Polling {
         Self { busy: Duration::from_secs(5), default: Duration::from_secs(10), idle: Duration::from_secs(30) }
     }
 }
+
+/// The first pauses between two polls of a job: a short film must not wait.
+const JOB_PAUSE_FIRST: Duration = Duration::from_secs(1);
+
+/// The pause grows to this share of the time since the first poll.
+const JOB_PAUSE_SHARE: u32 = 5;
+
+/// The pause before the next poll of a job that has been polled for `age`: first a second, later at most `longest`.
+pub fn job_pause(age: Duration, longest: Duration) -> Duration {
+    (age / JOB_PAUSE_SHARE).max(JOB_PAUSE_FIRST).min(longest)
+}
+
+/// The longest pause between two checks of the backends while one of them fails: renders wait for its return.
+pub const CHECK_PAUSE_FAILED: Duration = Duration::from_secs(2);
 
 /// Empty polls since the last render.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,6 +92,15 @@ mod tests {
             let (sleep, _) = polling.next(Empty(empty), found);
             prop_assert!(sleep > Duration::ZERO && sleep <= polling.default.max(polling.idle));
         }
+    }
+
+    #[test]
+    fn a_job_is_polled_each_second_first_and_every_five_seconds_later() {
+        let longest = Duration::from_secs(5);
+        let pauses = |ages: [u64; 5]| ages.map(|age| job_pause(Duration::from_secs(age), longest).as_secs());
+
+        assert_eq!(pauses([0, 4, 10, 20, 3_600]), [1, 1, 2, 4, 5]);
+        assert_eq!(job_pause(Duration::ZERO, Duration::from_millis(10)), Duration::from_millis(10));
     }
 
     #[test]

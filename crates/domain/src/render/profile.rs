@@ -1,5 +1,6 @@
 //! The profile of a composition: its template, and what its file must be like.
 
+use super::field::{Field, NUMBER_MAX};
 use super::path::NodePath;
 use super::rate::Rate;
 use crate::error_chain::listed;
@@ -66,6 +67,12 @@ pub struct Profile {
     pub audio: Audio,
     #[serde(default)]
     pub decoding: Decoding,
+    /// Fields that a render must fill, such as `Single - title`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub required_fields: BTreeSet<String>,
+    /// How many slots a render must fill; with 0 it may fill no field at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_slots: Option<u16>,
 }
 
 fn mp4() -> String {
@@ -121,6 +128,7 @@ impl Profile {
         let Self { output_module, extension, container, codecs, .. } = self;
         let settings = self.settings_template.as_deref().is_none_or(is_name);
         let duration = self.duration.is_none_or(is_duration);
+        let required = self.required_fields.iter().all(|field| field.parse::<Field>().is_ok());
         for (field, is_good, why) in [
             ("output_module", is_name(output_module), "write the name of an output module of After Effects"),
             (
@@ -139,6 +147,8 @@ impl Profile {
             ("rate", self.rate.per_second() <= 1_000.0, "write at most 1000 frames per second"),
             ("codecs", !codecs.is_empty(), "name at least one, such as h264"),
             ("duration", duration, "write more than 0s and at most 1d, or leave it out"),
+            ("required_fields", required, "write fields as in the mapping, such as Slot 1 - name"),
+            ("min_slots", self.min_slots.is_none_or(|slots| slots <= NUMBER_MAX), "write at most 999"),
         ] {
             if !is_good {
                 bad(field, why);

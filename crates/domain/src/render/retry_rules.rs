@@ -3,6 +3,7 @@
 //! | failure | retries | first wait | grows | job | alert |
 //! |---|---|---|---|---|---|
 //! | nexrender down, unexpected | 3 | 60 s | × 2 | same | |
+//! | unanswered | 3 | 60 s | × 2 | same | yes |
 //! | job lost | 3 | 5 s | × 2 | new | |
 //! | not picked | 3 | 60 s | × 2 | new | yes |
 //! | render failed | 3 | 60 s | × 2 | new | |
@@ -11,7 +12,9 @@
 //! | NAS failed | 3 | 30 s | no | same: only the upload again | |
 //! | template missing or not fit, rejected, name taken, NAS refused, conflict, worker lost | never | | | | yes |
 //! | refused, asset missing, cancelled in nexrender | never | | | | |
-//! | wrong secret, not nexrender, path not mapped, NAS not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
+//! | wrong secret, not nexrender, path not mapped, NAS unwritable or not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
+//!
+//! A node that could not write its file leaves nothing to keep: then the job is new, the claim counts, and the wait grows.
 //!
 //! The numbers are those of the source document; `MAX_RETRIES` replaces 3 and `BASE_RETRY_DELAY` replaces 60 s.
 
@@ -82,11 +85,10 @@ impl Patience {
         let again = |stage, retries, backoff, job| Remedy::Again { stage, retries, backoff, job };
         let timeout_retries = self.retries.min(TIMEOUT_RETRIES_MAX);
         match failure {
-            Failure::NexrenderDown | Failure::Unexpected => {
+            Failure::NexrenderDown | Failure::Unanswered | Failure::Unexpected => {
                 again(Stage::Submit, self.retries, self.growing, Job::Same)
             }
             Failure::Lost => again(Stage::Submit, self.retries, self.soon, Job::New),
-            Failure::NotPicked => again(Stage::Submit, self.retries, self.growing, Job::New),
             Failure::RenderFailed => again(Stage::Render, self.retries, self.growing, Job::New),
             Failure::TimedOut | Failure::Stalled => {
                 again(Stage::Render, timeout_retries, self.growing, Job::New)
@@ -99,6 +101,7 @@ impl Patience {
             | Failure::TemplateNotFit
             | Failure::Rejected
             | Failure::NameTaken
+            | Failure::NotPicked
             | Failure::RemoteCancelled
             | Failure::NasRefused
             | Failure::OutputConflict
@@ -106,9 +109,20 @@ impl Patience {
             Failure::WrongSecret
             | Failure::NotNexrender
             | Failure::PathNotMapped
+            | Failure::NasUnwritable
             | Failure::NasNotMounted
             | Failure::ToolMissing => Remedy::StopClaiming { backoff: self.upload },
         }
+    }
+
+    /// Whether every other render would fail like this one.
+    pub fn stops_claims(&self, failure: Failure) -> bool {
+        matches!(self.remedy(failure), Remedy::StopClaiming { .. })
+    }
+
+    /// The wait after a node could not write its film in the claim with this number.
+    pub fn after_unwritten(&self, attempts: u32, unit: f64) -> Duration {
+        self.growing.delay(attempts.max(1), unit)
     }
 
     /// The wait after the worker has disappeared for the `recoveries`th time: none the first time, because the job goes on.
@@ -118,6 +132,21 @@ impl Patience {
             more => self.soon.delay(more - 1, unit),
         }
     }
+}
+
+/// Whether the wait after this failure ends as soon as all backends pass their checks again.
+pub const fn ends_with_outage(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::NexrenderDown
+            | Failure::NasFailed
+            | Failure::WrongSecret
+            | Failure::NotNexrender
+            | Failure::PathNotMapped
+            | Failure::NasUnwritable
+            | Failure::NasNotMounted
+            | Failure::ToolMissing
+    )
 }
 
 /// Whether an alert is sent, because the failure does not resolve itself.
@@ -134,7 +163,9 @@ pub const fn needs_alert(failure: Failure) -> bool {
             | Failure::WorkerLost
             | Failure::WrongSecret
             | Failure::NotNexrender
+            | Failure::Unanswered
             | Failure::PathNotMapped
+            | Failure::NasUnwritable
             | Failure::NasNotMounted
             | Failure::ToolMissing
     )
@@ -203,6 +234,16 @@ mod tests {
         assert_eq!(job(Failure::Lost), Some(Job::New));
     }
 
+    #[test]
+    fn whatever_stops_a_worker_no_longer_delays_renders_when_it_is_over() {
+        let patience = Patience::new(None, None).unwrap();
+        for failure in Failure::ALL {
+            let stops = matches!(patience.remedy(failure), Remedy::StopClaiming { .. });
+            let passes = matches!(failure, Failure::NexrenderDown | Failure::NasFailed);
+            assert_eq!(ends_with_outage(failure), stops || passes, "{failure}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_wait_is_bounded(
@@ -216,6 +257,7 @@ mod tests {
             prop_assert_eq!(unit.to_bits(), jitter(RenderId::new(id), count).to_bits());
             let most = DELAY_MAX.max(base);
             prop_assert!(patience.after_recovery(count, unit) <= most);
+            prop_assert!(patience.after_unwritten(count, unit) <= most);
             if let Remedy::Again { backoff, .. } | Remedy::StopClaiming { backoff } =
                 patience.remedy(Failure::ALL[failure])
             {

@@ -100,6 +100,8 @@ pub(super) struct Vitals {
     pub(super) poll: Option<Monotonic>,
     /// The last check of the farm, the storage and the inspector.
     pub(super) checked: Option<(Monotonic, [Option<Trouble>; 3])>,
+    /// Whether the waits of renders were ended since the last check that failed.
+    pub(super) has_ended_waits: bool,
     /// The last response time of the farm.
     pub(super) farm_took: Option<Duration>,
     /// The duration of the last copy.
@@ -150,6 +152,7 @@ impl Vitals {
 mod tests {
     use super::*;
     use crate::render::Places;
+    use tidemill_domain::render::output::Correction;
     use tidemill_domain::render::{Failure, NodePath, PathMap, Policy};
 
     fn at(seconds: u64) -> Monotonic {
@@ -159,7 +162,13 @@ mod tests {
     fn read(vitals: &Vitals, now: u64) -> Health {
         let folder = NodePath::parse("/nas").unwrap();
         let paths = PathMap::new(Vec::new()).unwrap();
-        let places = Places { staging: folder.clone(), output: folder, posters: None, paths };
+        let places = Places {
+            staging: folder.clone(),
+            output: folder,
+            posters: None,
+            paths,
+            correction: Correction::Revision,
+        };
         let process = ProcessId::new(uuid::Uuid::from_u128(1));
         vitals.health(&WorkerOptions::new(process, "one", Policy::standard().unwrap(), places), at(now))
     }
@@ -173,11 +182,11 @@ mod tests {
     fn a_worker_is_well_as_long_as_all_that_it_needs_was_just_seen() {
         let mut vitals = Vitals { database: Some(at(1)), lease_loop: Some(at(1)), ..Vitals::default() };
 
-        assert_eq!(read(&vitals, 10).problems(), Vec::<String>::new());
+        assert_eq!(read(&vitals, 5).problems(), Vec::<String>::new());
         assert_eq!(read(&vitals, 62).problems().len(), 2);
         let trouble = Trouble::new(Failure::NasNotMounted, "an empty folder");
-        vitals.checked = Some((at(9), [None, Some(trouble), None]));
-        assert_eq!(read(&vitals, 10).problems(), ["the NAS: an empty folder (TM1537)"]);
+        vitals.checked = Some((at(4), [None, Some(trouble), None]));
+        assert_eq!(read(&vitals, 5).problems(), ["the NAS: an empty folder (TM1537)"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::nearest::did_you_mean;
+use tidemill_domain::render::blank;
 use tidemill_domain::render::document::{BadDocument, Ingredients, build};
 use tidemill_domain::render::gfx::{self, BadGfx, GfxData};
 use tidemill_domain::render::mapping::{self, BadMapping, MappingRow};
@@ -117,6 +118,11 @@ impl Material {
         let mapping = mapping::read(rows)?.remove(&profile.composition).unwrap_or_default();
         let data = serde_json::from_str(text).map_err(|error| BadGfx::NotJson { why: error.to_string() })?;
         Ok(Self { data, gfx, profile, mapping })
+    }
+
+    /// What of the template stays empty.
+    pub fn warnings(&self) -> Vec<String> {
+        blank::warnings(&self.gfx, &self.mapping)
     }
 
     /// Whether everything fits together. Without an allow list, workers check what may be used.

@@ -12,8 +12,17 @@ use tidemill_domain::schedule::Zone;
 /// Renders of a worker that disappeared must be adopted within five seconds of the end of their lease.
 pub(crate) const REAP_PAUSE: Duration = Duration::from_secs(4);
 
+/// A lease is renewed this often, and leases that end are looked for as often, unless these pauses are longer.
+const LOOKS_PER_LEASE: u32 = 4;
+
+/// The pause between two searches for leases that have ended.
+pub(crate) fn reap_pause(lease: Duration) -> Duration {
+    REAP_PAUSE.min(lease / LOOKS_PER_LEASE)
+}
+
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
+    /// In rows of renders: the name if it is a UUID.
     pub process: ProcessId,
     pub name: String,
     pub capacity: NonZeroUsize,
@@ -32,7 +41,7 @@ pub struct WorkerOptions {
     pub tags: Option<String>,
     /// Time zone of the broadcast day, if none was given.
     pub zone: Zone,
-    /// Pause between two polls of one job.
+    /// The longest pause between two polls of one job, and before a job that is missing counts as lost.
     pub farm_pause: Duration,
     /// How long the farm may be down before the render goes back to the queue: it may only be restarting.
     pub farm_grace: Duration,
@@ -54,8 +63,10 @@ pub struct WorkerOptions {
 
 impl WorkerOptions {
     pub fn new(process: ProcessId, name: &str, policy: Policy, places: Places) -> Self {
+        let lease_for = policy.lease_for;
         Self {
-            process,
+            // The document's `WORKER_ID` is one, and is looked for in `worker_id`. Claims are told apart by their epochs.
+            process: name.parse().map_or(process, ProcessId::new),
             name: name.to_owned(),
             capacity: NonZeroUsize::MIN,
             licence: None,
@@ -68,8 +79,8 @@ impl WorkerOptions {
             zone: Zone::UTC,
             farm_pause: Duration::from_secs(5),
             farm_grace: Duration::from_secs(30),
-            renew_pause: Duration::from_secs(15),
-            reap_pause: REAP_PAUSE,
+            renew_pause: Duration::from_secs(15).min(lease_for / LOOKS_PER_LEASE),
+            reap_pause: reap_pause(lease_for),
             check_pause: Duration::from_secs(15),
             quiet: Duration::from_secs(2),
             settle_for: Duration::from_secs(30),

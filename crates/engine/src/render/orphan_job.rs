@@ -116,7 +116,7 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     };
     let Ok(Some((record, data))) = read.await else { return Ok(()) };
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
-    let title = output::title(in_data, record.composition);
+    let title = output::title(in_data, record.composition.clone());
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
     // A completed render has no part left.
     if record.render.status == Status::Completed {
@@ -124,7 +124,8 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     }
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let uid = Uid::new(leftover.render, leftover.epoch);
-    worker.storage.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
+    let revision = record.output_revision;
+    worker.storage.discard_part(&worker.options.places.output(uid, revision, &title, extension, date)).await
 }
 
 /// Reserves it for this worker for another while.

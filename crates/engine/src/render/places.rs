@@ -1,7 +1,7 @@
 //! Where the files of a render are: at its node, published, and its poster.
 
 use std::fmt;
-use tidemill_domain::render::output::{Output, Source, staging_name};
+use tidemill_domain::render::output::{Correction, Output, Source, staging_name};
 use tidemill_domain::render::path_map::NoPath;
 use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathMap, Trouble, Uid};
 
@@ -15,6 +15,8 @@ pub struct Places {
     pub posters: Option<LocalPath>,
     /// Maps folders of nodes to folders of this host.
     pub paths: PathMap,
+    /// For files of renders that are rendered again.
+    pub correction: Correction,
 }
 
 /// A file written by a node.
@@ -27,8 +29,9 @@ pub struct Staged {
 
 impl Places {
     /// Where the node writes the file of a job.
-    pub fn staged(&self, uid: Uid, extension: &str) -> Result<Staged, Trouble> {
-        let node = self.staging.join(&staging_name(uid, extension)).map_err(|bad| unusable(&bad))?;
+    pub fn staged(&self, uid: Uid, queue: &str, extension: &str) -> Result<Staged, Trouble> {
+        let name = staging_name(uid, queue, extension);
+        let node = self.staging.join(&name).map_err(|bad| unusable(&bad))?;
         self.staged_at(node)
     }
 
@@ -48,19 +51,37 @@ impl Places {
     }
 
     /// The names under which the file of a job is published.
-    pub fn output(&self, uid: Uid, composition: &str, extension: &str, date: BroadcastDate) -> Output {
-        Output::of(Source { uid, composition, extension, date, folder: &self.output.to_string() })
+    pub fn output(
+        &self,
+        uid: Uid,
+        revision: u32,
+        composition: &str,
+        extension: &str,
+        date: BroadcastDate,
+    ) -> Output {
+        let (folder, correction) = (&self.output.to_string(), self.correction);
+        Output::of(Source { uid, composition, extension, date, folder, revision, correction })
     }
 
     /// The published file, as people and playout open it.
     pub fn published(&self, output: &Output) -> Result<NodePath, Trouble> {
+        self.beside(output, &output.name)
+    }
+
+    /// Where the file before is after that, if it was in the way.
+    pub fn kept_aside(&self, output: &Output) -> Result<Option<NodePath>, Trouble> {
+        output.kept.as_ref().map(|name| self.beside(output, name)).transpose()
+    }
+
+    fn beside(&self, output: &Output, name: &str) -> Result<NodePath, Trouble> {
         let folder = self.output.join(&output.folder).map_err(|bad| unusable(&bad))?;
-        folder.join(&output.name).map_err(|bad| unusable(&bad))
+        folder.join(name).map_err(|bad| unusable(&bad))
     }
 
     /// None if no posters are made.
-    pub fn poster(&self, uid: Uid) -> Option<LocalPath> {
-        self.posters.as_ref()?.join(&staging_name(uid, "jpg")).ok()
+    pub fn poster(&self, staged: &Staged) -> Option<LocalPath> {
+        let (name, _) = staged.node.file_name()?.rsplit_once('.')?;
+        self.posters.as_ref()?.join(&format!("{name}.jpg")).ok()
     }
 
     /// Whether files of nodes can be found here at all.
@@ -90,6 +111,7 @@ mod tests {
             output: NodePath::parse("\\\\NAS\\broadcast\\output").unwrap(),
             posters: Some(LocalPath::parse("/mnt/nas/.posters").unwrap()),
             paths: PathMap::new(vec![line]).unwrap(),
+            correction: Correction::Replace,
         }
     }
 
@@ -97,14 +119,16 @@ mod tests {
     fn a_file_has_a_place_on_the_node_here_and_on_the_nas() {
         let uid = Uid::new(RenderId::new(7), Epoch::new(2));
 
-        let staged = places().staged(uid, "mp4").unwrap();
-        let output = places().output(uid, "Mini", "mp4", "2026-11-15".parse().unwrap());
+        let staged = places().staged(uid, "ab", "mp4").unwrap();
+        let output = places().output(uid, 2, "Mini", "mp4", "2026-11-15".parse().unwrap());
 
-        assert_eq!(staged.node.to_string(), "\\\\NAS\\broadcast\\.staging\\rq-7-2.mp4");
-        assert_eq!(staged.local.to_string(), "/mnt/nas/.staging/rq-7-2.mp4");
+        assert_eq!(staged.node.to_string(), "\\\\NAS\\broadcast\\.staging\\rq-7-2.ab.mp4");
+        assert_eq!(staged.local.to_string(), "/mnt/nas/.staging/rq-7-2.ab.mp4");
         let published = places().published(&output).unwrap();
         assert_eq!(published.to_string(), "\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_7.mp4");
-        assert_eq!(places().poster(uid).unwrap().to_string(), "/mnt/nas/.posters/rq-7-2.jpg");
+        let kept = places().kept_aside(&output).unwrap().unwrap();
+        assert_eq!(kept.to_string(), "\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_7_r1.mp4");
+        assert_eq!(places().poster(&staged).unwrap().to_string(), "/mnt/nas/.posters/rq-7-2.ab.jpg");
     }
 
     #[test]

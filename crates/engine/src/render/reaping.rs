@@ -6,6 +6,7 @@ use crate::render::task::unexpected;
 use crate::{Next, Service, metrics, transact};
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::render::output::is_of_other_queue;
 use tidemill_domain::render::{Status, Trouble, Uid};
 use tidemill_store::StoreError;
 use tidemill_store::render::{RENDER_LEFTOVER, Reaped, Worked};
@@ -81,7 +82,13 @@ pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
 /// Removes files of jobs that were superseded: a job that nexrender had forgotten ends unnoticed.
 async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
     let mut removed = 0;
+    let read = async { worker.store.read().await?.renders().queue().await };
+    let queue = read.await.map_err(|error| unexpected(&error))?;
     for (uid, file) in worker.storage.left(FILES_AGE).await? {
+        let path = file.to_string();
+        if is_of_other_queue(path.rsplit('/').next().unwrap_or_default(), &queue) {
+            continue;
+        }
         if is_superseded(worker, uid).await.map_err(|error| unexpected(&error))? {
             worker.storage.discard(&file).await?;
             removed += 1;

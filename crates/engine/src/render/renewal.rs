@@ -28,20 +28,28 @@ async fn turn(worker: &WorkerContext) -> Result<(), StoreError> {
     let all = worker.registry.all();
     let asked: Vec<(RenderId, Fence)> = all.iter().map(|held| (held.id, held.fence)).collect();
     let (sent, policy) = (worker.now(), &worker.options.policy);
-    let mut tx = worker.store.begin_vital().await?;
-    let renewed = if asked.is_empty() { Vec::new() } else { tx.renders().renew(&asked, policy).await? };
-    tx.renders().beat_worker(beat(worker)).await?;
-    tx.commit().await?;
-    for held in &all {
-        if renewed.contains(&held.id) {
-            held.guard.renew(sent);
-        } else {
+    if !asked.is_empty() {
+        // By itself, so that a slow database delays the leases by nothing else.
+        let mut tx = worker.store.begin_vital().await?;
+        let renewed = tx.renders().renew(&asked, policy).await?;
+        tx.commit().await?;
+        let (known, unknown): (Vec<_>, Vec<_>) = all.iter().partition(|held| renewed.contains(&held.id));
+        known.iter().for_each(|held| held.guard.renew(sent));
+        for held in unknown {
             ask(worker, held).await?;
         }
+        note_answer(worker);
     }
+    let mut tx = worker.store.begin_vital().await?;
+    tx.renders().beat_worker(beat(worker)).await?;
+    tx.commit().await?;
+    note_answer(worker);
+    Ok(())
+}
+
+fn note_answer(worker: &WorkerContext) {
     let (now, mut vitals) = (worker.now(), worker.vitals());
     (vitals.database, vitals.lease_loop) = (Some(now), Some(now));
-    Ok(())
 }
 
 async fn ask(worker: &WorkerContext, held: &HeldRender) -> Result<(), StoreError> {

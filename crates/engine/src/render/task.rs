@@ -1,6 +1,7 @@
 //! One claimed render: does what the rules say, reports the result to the database, and gets the next action. It has no
 //! rules of its own.
 
+mod blame;
 mod file;
 mod job;
 mod prepare;
@@ -18,12 +19,11 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::clock::{Verdict, look};
 use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::render::{Act, Failure, Trouble, Uid, Work};
-use tidemill_domain::time::Timestamp;
+use tidemill_domain::time::{Monotonic, Timestamp};
 use tidemill_store::render::{Claimed, Notes, OrphanJob, RenderRecord, Worked};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::OwnedSemaphorePermit;
@@ -45,6 +45,8 @@ pub(super) struct Task {
     licence: Option<Hold>,
     document: Option<Value>,
     is_wait_logged: bool,
+    /// Since when its job is polled.
+    polled_since: Option<Monotonic>,
     logged_words: LoggedWords,
     /// The file that passed the checks.
     checked: Option<Sight>,
@@ -68,6 +70,7 @@ struct NewNotes {
     output_bytes: Option<u64>,
     output_sha256: Option<String>,
     output_path: Option<String>,
+    previous_path: Option<String>,
     /// Kept in memory: it means nothing to another worker.
     checked: Option<Sight>,
 }
@@ -84,6 +87,7 @@ impl NewNotes {
             output_bytes: self.output_bytes,
             output_sha256: self.output_sha256.as_deref(),
             output_path: self.output_path.as_deref(),
+            previous_path: self.previous_path.as_deref(),
         }
     }
 }
@@ -119,6 +123,7 @@ impl Task {
             licence: None,
             document: None,
             is_wait_logged: false,
+            polled_since: None,
             logged_words: LoggedWords::default(),
             checked: None,
         }
@@ -135,19 +140,14 @@ impl Task {
     /// Does one action. Returns the next; none at the end.
     async fn step(&mut self, act: Act) -> Option<Act> {
         match act {
-            Act::Nothing | Act::GiveUp => return None,
-            Act::StopClaiming => {
-                let reason = self.record.render.reason.clone();
-                let code = reason.as_ref().map_or(Code::Unexpected, |reason| reason.code);
-                self.worker.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
-                return None;
-            }
+            Act::Nothing | Act::GiveUp | Act::StopClaiming => return None,
             Act::DropJob { epoch, slot, file } => {
                 let leftover = self.leftover(epoch, slot, file);
                 self.drop_job(leftover).await;
                 return None;
             }
             Act::Poll => {
+                self.polled_since.get_or_insert(self.worker.now());
                 match self.record.seen().map(|seen| look(seen, &self.worker.options.clocks, self.at)) {
                     Some(Verdict::Over(failure)) => return self.report(Work::Overdue(failure).into()).await,
                     Some(Verdict::WaitsLong) => self.log_wait(),
@@ -182,6 +182,10 @@ impl Task {
                 }
                 done = &mut performing => Ok(done),
             }
+        };
+        let done = match done {
+            Ok(done) => Ok(self.blamed(done).await),
+            told => told,
         };
         self.go_on(done).await
     }
@@ -273,6 +277,7 @@ impl Task {
         if act == Act::GiveUp {
             return self.lost();
         }
+        self.pause(&worked);
         self.document = done.noted.document.or(self.document.take());
         self.checked = done.noted.checked.or(self.checked);
         self.held.is_at(worked.record.render.phase);

@@ -9,11 +9,12 @@
 //! ```
 
 use super::{Backends, Health, Instruction, WorkerContext, WorkerOptions, claiming, reaping, renewal};
-use crate::{Service, transact};
+use crate::{Next, Service, transact};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::Trouble;
-use tidemill_domain::render::retry_rules::Remedy;
+use tidemill_domain::render::polling::CHECK_PAUSE_FAILED;
 use tidemill_domain::time::Clock;
 use tidemill_domain::words::plural;
 use tidemill_store::Store;
@@ -50,7 +51,7 @@ impl Worker {
         tracing::info!(worker = name, "render worker {name} works with {farm}, on {capacity} at once");
         // Before anything is claimed that would have to be given back.
         tokio::select! {
-            () = check_once(context) => {}
+            _pause = check_once(context) => {}
             _told = stop.wait_for(|stop| *stop) => return,
         }
         let (mut loops, mut tasks) = (JoinSet::new(), JoinSet::new());
@@ -102,17 +103,21 @@ impl Worker {
     }
 }
 
-/// Checks nexrender, the NAS, ffprobe and the path map regularly. A worker claims nothing while no render can succeed.
+/// Checks nexrender, the NAS, ffprobe and the path map regularly, and at once when nexrender does not answer. A worker
+/// claims nothing while no render can succeed.
 async fn check(worker: Arc<WorkerContext>) {
     let mut service = Service::new("looking at the world", worker.options.check_pause).later();
-    while service.is_due().await {
-        check_once(&worker).await;
-        service.rest();
+    loop {
+        tokio::select! {
+            is_due = service.is_due() => if !is_due { return },
+            () = worker.check_again.notified() => {}
+        }
+        service.ended(Ok::<_, Infallible>(check_once(&worker).await));
     }
 }
 
-/// Pauses or resumes after the check.
-async fn check_once(worker: &WorkerContext) {
+/// Pauses or resumes after the check. When all is well again, the waits of renders end.
+async fn check_once(worker: &WorkerContext) -> Next {
     let (farm, storage, inspector) = tokio::join!(
         worker.asking("check", worker.farm.check()),
         worker.storage.check(),
@@ -123,13 +128,31 @@ async fn check_once(worker: &WorkerContext) {
     let troubles: Vec<Trouble> =
         troubles.into_iter().chain([worker.options.places.check().err()]).flatten().collect();
     // Temporary trouble is left to the rules of each render.
-    let lasting = |trouble: &&Trouble| {
-        matches!(worker.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
-    };
+    let lasting = |trouble: &&Trouble| worker.options.policy.patience.stops_claims(trouble.failure);
     match troubles.iter().find(lasting) {
         Some(trouble) => worker.pause(trouble.code, &trouble.message),
         // A paused worker resumes only when everything is fine.
         None if troubles.is_empty() => worker.resume(),
         None => {}
     }
+    if !troubles.is_empty() {
+        worker.vitals().has_ended_waits = false;
+        return Next::AtMost(CHECK_PAUSE_FAILED);
+    }
+    if !worker.vitals().has_ended_waits {
+        let name = &worker.options.name;
+        match transact(&worker.store, async |tx| tx.renders().end_waits(name).await).await {
+            Ok(ended) => {
+                worker.vitals().has_ended_waits = true;
+                if ended > 0 {
+                    let renders = plural(ended, "render", "renders");
+                    tracing::info!(ended, worker = name, "all is well again: the wait of {renders} ended");
+                    worker.look_again.notify_one();
+                }
+            }
+            // The next check tries again.
+            Err(error) => tracing::warn!(%error, "the waits of renders could not be ended"),
+        }
+    }
+    Next::Rest
 }

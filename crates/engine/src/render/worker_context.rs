@@ -39,6 +39,8 @@ pub(super) struct WorkerContext {
     pub(super) waiting_for_licence: AtomicUsize,
     /// Wakes the claiming loop.
     pub(super) look_again: Notify,
+    /// Wakes the checks.
+    pub(super) check_again: Notify,
     pub(super) is_stopping: watch::Sender<bool>,
 }
 
@@ -76,6 +78,7 @@ impl WorkerContext {
             uploads: Semaphore::new(options.uploads.get()),
             waiting_for_licence: AtomicUsize::new(0),
             look_again: Notify::new(),
+            check_again: Notify::new(),
             is_stopping: watch::Sender::new(false),
             clock,
             options,
@@ -137,6 +140,9 @@ impl WorkerContext {
         metrics::render_farm(call, outcome).record(took);
         // That the farm is down is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
+        if is_down && call != "check" {
+            self.check_again.notify_one();
+        }
         let counted = if is_down { took.max(UNANSWERED) } else { took };
         self.vitals().farm_took = Some(counted);
         answer

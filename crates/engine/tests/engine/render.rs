@@ -6,6 +6,7 @@ mod cancel;
 mod capacity;
 mod failure;
 mod happy;
+mod outage;
 mod pause;
 mod studio;
 mod world;

@@ -72,14 +72,14 @@ fn read_back(mut part: &File, content: &Content, path: &LocalPath, pulse: &Pulse
     Ok(())
 }
 
-fn leave_room(folder: &Folder, bytes: u64, free_bytes_min: u64) -> Result<(), Trouble> {
+pub(super) fn leave_room(folder: &Folder, bytes: u64, free_bytes_min: u64) -> Result<(), Trouble> {
     let room = folder.room()?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     // Some file systems do not report their size.
     if room.f_blocks > 0 && free < bytes.saturating_add(free_bytes_min) {
         let message =
             format!("the NAS has {free} bytes free, and {bytes} and {free_bytes_min} to spare are needed");
-        return Err(Trouble::new(Failure::NasFailed, &message));
+        return Err(Trouble::new(Failure::NasUnwritable, &message));
     }
     Ok(())
 }

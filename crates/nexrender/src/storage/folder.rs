@@ -149,12 +149,12 @@ pub(crate) fn io_trouble(what: impl Display, error: &io::Error) -> Trouble {
     }
 }
 
-/// Errors that last are refusals; all others may pass and are retried. A file that Windows has open is busy, not
+/// A NAS that takes no file at all stops every render. Errors that last are refusals; all others may pass and are retried. A file that Windows has open is busy, not
 /// denied.
 fn class(errno: Errno) -> Failure {
     match errno {
-        Errno::ROFS
-        | Errno::ACCESS
+        Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO => Failure::NasUnwritable,
+        Errno::ACCESS
         | Errno::PERM
         | Errno::NAMETOOLONG
         | Errno::ILSEQ
@@ -162,7 +162,7 @@ fn class(errno: Errno) -> Failure {
         | Errno::LOOP
         | Errno::NOTDIR
         | Errno::ISDIR => Failure::NasRefused,
-        // NOSPC, DQUOT, IO, STALE, NOTCONN, HOSTDOWN, TIMEDOUT, BUSY and other network errors.
+        // STALE, NOTCONN, HOSTDOWN, TIMEDOUT, BUSY and other network errors.
         _ => Failure::NasFailed,
     }
 }
@@ -185,9 +185,6 @@ mod tests {
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
         for passing in [
-            Errno::NOSPC,
-            Errno::DQUOT,
-            Errno::IO,
             Errno::STALE,
             Errno::NOTCONN,
             Errno::HOSTDOWN,
@@ -199,7 +196,10 @@ mod tests {
         ] {
             assert_eq!(trouble("x", passing).failure, Failure::NasFailed, "{passing}");
         }
-        for lasting in [Errno::ROFS, Errno::ACCESS, Errno::PERM, Errno::NAMETOOLONG, Errno::NOTDIR] {
+        for whole in [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO] {
+            assert_eq!(trouble("x", whole).failure, Failure::NasUnwritable, "{whole}");
+        }
+        for lasting in [Errno::ACCESS, Errno::PERM, Errno::NAMETOOLONG, Errno::NOTDIR] {
             let error = io::Error::from(lasting);
             assert_eq!(io_trouble("x", &error).failure, Failure::NasRefused, "{lasting}");
         }

@@ -1,4 +1,4 @@
-//! Gives a part its final name. An existing file of that name is never replaced.
+//! Gives a part its final name. An existing file of that name is never replaced; it may be moved aside.
 
 use super::copy::hash;
 use super::folder::{Folder, cannot_link, io_trouble, trouble};
@@ -18,7 +18,11 @@ pub(super) fn publish(
     pulse: &Pulse,
 ) -> Result<LocalPath, Trouble> {
     let path = folder.path_of(&output.name)?;
-    if is_published(folder, output, content, pulse)? {
+    let before = match &output.kept {
+        Some(_) => published(folder, output, pulse)?.filter(|before| before != content),
+        None => None,
+    };
+    if before.is_none() && is_published(folder, output, content, pulse)? {
         return tidy(folder, output, path);
     }
     let part_path = folder.path_of(&output.part)?;
@@ -31,6 +35,13 @@ pub(super) fn publish(
     // Another worker may have written it without syncing.
     part.sync_all().map_err(|error| io_trouble(&part_path, &error))?;
     pulse.beat()?;
+    if let (Some(kept), Some(_)) = (&output.kept, before) {
+        let kept_path = folder.path_of(kept)?;
+        rename_new(folder, &output.name, kept).map_err(|errno| match errno {
+            Errno::EXIST => Trouble::new(Failure::OutputConflict, &format!("{kept_path} is there already")),
+            errno => trouble(kept_path, errno),
+        })?;
+    }
     match give_name(folder, output, &part) {
         Ok(()) => tidy(folder, output, path),
         Err(Errno::EXIST) if is_published(folder, output, content, pulse)? => tidy(folder, output, path),
@@ -77,17 +88,22 @@ fn give_name(folder: &Folder, output: &Output, part: &File) -> Result<(), Errno>
 
 /// For file systems without hard links. It uses names, so it checks that the part is still the open file.
 fn rename(folder: &Folder, output: &Output, open: &File) -> Result<(), Errno> {
-    let (fd, part, name) = (&folder.fd, &output.part, &output.name);
-    let (ours, found) = (fstat(open)?, statat(fd, part, AtFlags::SYMLINK_NOFOLLOW)?);
+    let (ours, found) = (fstat(open)?, statat(&folder.fd, &output.part, AtFlags::SYMLINK_NOFOLLOW)?);
     if (ours.st_dev, ours.st_ino) != (found.st_dev, found.st_ino) {
         return Err(Errno::STALE);
     }
-    match renameat_with(fd, part, fd, name, RenameFlags::NOREPLACE) {
+    rename_new(folder, &output.part, &output.name)
+}
+
+/// `EXIST` if another file has the new name.
+fn rename_new(folder: &Folder, old: &str, new: &str) -> Result<(), Errno> {
+    let fd = &folder.fd;
+    match renameat_with(fd, old, fd, new, RenameFlags::NOREPLACE) {
         // Not every network supports this. The name contains the render's number, and only the lease's owner is here.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            match statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            match statat(fd, new, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
-                Err(Errno::NOENT) => renameat(fd, part, fd, name),
+                Err(Errno::NOENT) => renameat(fd, old, fd, new),
                 Err(errno) => Err(errno),
             }
         }
@@ -111,8 +127,12 @@ mod tests {
     fn a_file_without_second_names_is_renamed_and_replaces_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = Folder::open(&LocalPath::parse(scratch.path().to_str().unwrap()).unwrap()).unwrap();
-        let output =
-            Output { folder: "-".into(), name: "a_1.mp4".into(), part: ".a_1.mp4.rq-1-1.part".into() };
+        let output = Output {
+            folder: "-".into(),
+            name: "a_1.mp4".into(),
+            part: ".a_1.mp4.rq-1-1.part".into(),
+            kept: None,
+        };
         let at = |name: &str| scratch.path().join(name);
         fs::write(at(&output.part), "new").unwrap();
         fs::write(at(&output.name), "old").unwrap();

@@ -113,6 +113,45 @@ async fn whoever_is_not_nexrender_is_seen_and_not_followed() {
     assert_eq!(elsewhere.asked(), []);
 }
 
+/// As the open server, behind something that knows none of its jobs for a moment.
+#[tokio::test]
+async fn a_farm_that_lacks_jobs_with_an_empty_answer_does_not_lack_one_with_404() {
+    let server = Http::start(|asked| match asked.line.as_str() {
+        "GET /api/v1/health" => Some((200, "", "ok".into())),
+        "GET /api/v1/jobs/rq-0-0" => Some((200, "", String::new())),
+        _ => Some((404, "", "Not Found".into())),
+    });
+    let farm = farm(&server.url, Dialect::Auto);
+
+    let before = farm.look("rq-1-1").await;
+    farm.check().await.unwrap();
+    let after = farm.look("rq-1-1").await;
+
+    assert_eq!(before, Ok(None), "nobody knows yet how it speaks");
+    assert_eq!(after.unwrap_err().failure, Failure::NotNexrender);
+}
+
+#[tokio::test]
+async fn an_answer_about_another_job_is_never_taken_for_ours() {
+    let another =
+        |state: &str| said(200, &json!({"uid": "rq-9-9", "state": state, "template": {"src": "b"}}));
+    let cache = Http::start(move |_| another("finished"));
+    let mixed = Http::start(move |asked| match asked.line.starts_with("POST") {
+        true => another("queued"),
+        false => Some((200, "", String::new())),
+    });
+    let document = json!({"template": {"src": "a"}});
+
+    let looked = farm(&cache.url, Dialect::Auto).look("rq-1-1").await;
+    let unsent = farm(&cache.url, Dialect::Auto).submit(uid(1), &document).await;
+    let submitted = farm(&mixed.url, Dialect::Auto).submit(uid(1), &document).await;
+
+    assert_eq!(looked.unwrap_err().failure, Failure::NotNexrender);
+    assert_eq!(unsent.unwrap_err().failure, Failure::NotNexrender);
+    assert_eq!(submitted.unwrap_err().failure, Failure::NexrenderDown);
+    assert_eq!((cache.count("POST"), mixed.count("POST")), (0, 1));
+}
+
 #[tokio::test]
 async fn a_proxy_before_the_open_server_that_has_lost_it_makes_no_job_lost() {
     let proxy = Http::start(|_| Some((404, "", "no such route".into())));

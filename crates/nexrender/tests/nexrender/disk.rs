@@ -68,16 +68,20 @@ async fn a_full_nas_may_have_room_later() {
     others.iter().for_each(|other| fs::remove_file(other).unwrap());
     let content = other.copy(&local(&small), &output("Main")).await.unwrap();
     let published = other.publish(&output("Main"), &content).await;
+    // There is room for one byte, but not for what waits.
+    let (checked, of_other) = (storage.check().await, other.check().await);
 
-    assert_eq!((too_large.failure, no_inode.failure), (Failure::NasFailed, Failure::NasFailed));
+    assert_eq!((too_large.failure, no_inode.failure), (Failure::NasUnwritable, Failure::NasUnwritable));
+    assert_eq!(checked.map_err(|trouble| trouble.failure), Err(Failure::NasUnwritable));
+    assert_eq!(of_other, Ok(()));
     assert!(too_large.message.contains("bytes free"), "{}", too_large.message);
     assert!(no_inode.message.contains("No space left on device"), "{}", no_inode.message);
     assert!(published.is_ok(), "{published:?}");
 }
 
 #[tokio::test]
-async fn a_nas_that_cannot_be_written_refuses() {
-    let Some(disk) = disk("a_nas_that_cannot_be_written_refuses", "size=1m") else { return };
+async fn a_nas_that_is_read_only_takes_nothing() {
+    let Some(disk) = disk("a_nas_that_is_read_only_takes_nothing", "size=1m") else { return };
     let (storage, _staging, file) = mounted(&disk, 1_000);
     assert_eq!(storage.check().await, Ok(()));
     let content = storage.copy(&local(&file), &output("Main")).await.unwrap();
@@ -86,9 +90,9 @@ async fn a_nas_that_cannot_be_written_refuses() {
     let (checked, copied) = (storage.check().await, storage.copy(&local(&file), &output("Main")).await);
     let published = storage.publish(&output("Main"), &content).await;
 
-    assert_eq!(checked.unwrap_err().failure, Failure::NasRefused);
-    assert_eq!(copied.unwrap_err().failure, Failure::NasRefused);
-    assert_eq!(published.unwrap_err().failure, Failure::NasRefused);
+    assert_eq!(checked.unwrap_err().failure, Failure::NasUnwritable);
+    assert_eq!(copied.unwrap_err().failure, Failure::NasUnwritable);
+    assert_eq!(published.unwrap_err().failure, Failure::NasUnwritable);
 }
 
 #[tokio::test]

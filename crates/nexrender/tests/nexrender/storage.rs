@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::render::output::{Output, Source};
+use tidemill_domain::render::output::{Correction, Output, Source};
 use tidemill_domain::render::{Failure, RenderId, Uid};
 use tidemill_engine::SystemClock;
 use tidemill_engine::render::Storage;
@@ -82,6 +82,8 @@ pub(crate) fn output(composition: &str) -> Output {
         extension: "mp4",
         date: "2026-11-15".parse().unwrap(),
         folder: "",
+        revision: 1,
+        correction: Correction::Revision,
     })
 }
 
@@ -207,6 +209,27 @@ async fn nothing_is_written_through_a_link() {
 
     assert_eq!((through_folder, onto_link), (Err(Failure::NasRefused), Err(Failure::OutputConflict)));
     assert!(names(&outside).is_empty());
+}
+
+#[tokio::test]
+async fn the_file_before_is_moved_aside_and_nothing_is_lost() {
+    let stage = Stage::new();
+    let file = stage.leave("rq-7-2.mp4", "corrected");
+    let output = Output { kept: Some("Main_7_r1.mp4".to_owned()), ..output("Main") };
+    let read = |name: &str| fs::read_to_string(stage.in_day(name)).unwrap();
+    let content = stage.copy(&file, &output).await.unwrap();
+    fs::write(stage.in_day("Main_7.mp4"), "wrong").unwrap();
+
+    stage.publish(&output, &content).await.unwrap();
+
+    assert_eq!((read("Main_7.mp4"), read("Main_7_r1.mp4")), ("corrected".to_owned(), "wrong".to_owned()));
+    // Published already, by a worker that was killed.
+    stage.publish(&output, &content).await.unwrap();
+    // Both names are taken.
+    stage.copy(&file, &output).await.unwrap();
+    fs::write(stage.in_day("Main_7.mp4"), "other").unwrap();
+    assert_eq!(stage.publish(&output, &content).await, Err(Failure::OutputConflict));
+    assert_eq!((read("Main_7.mp4"), read("Main_7_r1.mp4")), ("other".to_owned(), "wrong".to_owned()));
 }
 
 #[tokio::test]

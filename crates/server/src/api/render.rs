@@ -12,7 +12,7 @@ use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
 use tidemill_api::render::{
-    ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderTransition,
+    ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan, RenderTransition,
     RenderWorker,
 };
 use tidemill_domain::action::Action;
@@ -40,6 +40,7 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
             caller.principal.check_scope(&object(Some(&material.profile.composition)))?;
             // Only workers have the allow list.
             material.check(None)?;
+            let warnings = material.warnings();
             let order = NewRender {
                 composition: Some(material.profile.composition),
                 data: material.data,
@@ -51,9 +52,21 @@ pub(crate) async fn order(caller: Caller, Body(body): Body<OrderRender>) -> Resu
             let submitted = tx.renders().submit(&order, &caller.principal.actor()).await?;
             let is_new = matches!(submitted, Submitted::New(_));
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-            Ok((status, json!(OrderedRender { id: submitted.id().get(), is_new })))
+            Ok((status, json!(OrderedRender { id: submitted.id().get(), is_new, warnings })))
         })
         .await
+}
+
+/// Check a request for a render without ordering it.
+#[utoipa::path(post, path = "/api/v1/renders/plan", operation_id = "plan_render", request_body = OrderRender, responses((status = 200, body = RenderPlan), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
+pub(crate) async fn plan(caller: Caller, Body(body): Body<OrderRender>) -> Answer<RenderPlan> {
+    let text = body.gfx_data.to_string();
+    let mut tx = caller.state.read().await?;
+    let material = Material::read(&mut tx, &text, body.composition.as_deref()).await?;
+    caller.principal.check_scope(&object(Some(&material.profile.composition)))?;
+    material.check(None)?;
+    let warnings = material.warnings();
+    Ok(Json(RenderPlan { composition: material.profile.composition, warnings }))
 }
 
 /// List renders, newest first, without their data.

@@ -112,6 +112,26 @@ async fn a_render_is_ordered_and_shown_without_what_it_shows() {
 }
 
 #[tokio::test]
+async fn a_plan_names_what_stays_empty_and_orders_nothing() {
+    let app = app().await;
+    let mut wanted = order("");
+    let named = ["these fields stay empty: Slot 1 - name"];
+
+    let plan = post(&app, Role::Operator, &format!("{RENDERS}/plan"), &wanted).await;
+
+    assert_eq!((plan.status, &plan.json()["warnings"]), (StatusCode::OK, &json!(named)), "{plan:?}");
+    assert_eq!(look(&app, Role::Viewer, RENDERS).await["items"], json!([]));
+    let ordered = post(&app, Role::Operator, RENDERS, &wanted).await;
+    assert_eq!((ordered.status, &ordered.json()["warnings"]), (StatusCode::CREATED, &json!(named)));
+    let data = wanted["gfx_data"].as_object_mut().unwrap();
+    let fields = data.remove("slots").unwrap();
+    data.insert("slot".to_owned(), fields);
+    let told =
+        refused(&post(&app, Role::Operator, RENDERS, &wanted).await, StatusCode::BAD_REQUEST, "TM1501");
+    assert!(told.contains("did you mean slots?"), "{told}");
+}
+
+#[tokio::test]
 async fn somebody_who_clicks_twice_orders_once() {
     let app = app().await;
     let mut wanted = order("A");

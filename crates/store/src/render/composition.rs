@@ -209,6 +209,11 @@ statements! {
         "delete from render_profile where composition = $1"
     }
 
+    /// A word that only this queue has.
+    pub fn Renders::queue() -> One<String> {
+        "select queue from render_revision"
+    }
+
     pub fn Renders::revisions() -> One<Revisions> {
         "select mappings, profiles from render_revision"
     }

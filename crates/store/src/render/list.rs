@@ -166,7 +166,7 @@ macro_rules! renders {
                     submitted_at, node_started_at, changed_at, remote_mark, staged_path, output_file_path,
                     output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at, updated_at,
                     started_at, completed_at, ended_at, duration_seconds{::double precision} as duration_seconds,
-                    revision
+                    revision, output_revision, previous_output_path
              from render_queue ",
             $("{indexed by ", $index, "} ",)?
             $rest

@@ -38,6 +38,10 @@ stored! {
         pub(crate) remote_mark: Option<String>,
         /// Where the node leaves the file.
         pub staged_path: Option<String>,
+        /// Grows when the render is wanted once more after its file was published.
+        pub output_revision: u32,
+        /// The file that was published before.
+        pub previous_output_path: Option<String>,
         /// The final path, for people.
         pub output_path: Option<String> = "output_file_path",
         pub output_bytes: Option<u64>,

@@ -205,6 +205,7 @@ fn note(record: &mut RenderRecord, notes: &Notes<'_>) {
     set(&mut record.poster_path, notes.poster_path);
     set(&mut record.output_sha256, notes.output_sha256);
     set(&mut record.output_path, notes.output_path);
+    set(&mut record.previous_output_path, notes.previous_path);
     record.output_bytes = notes.output_bytes.or(record.output_bytes);
 }
 
@@ -231,6 +232,7 @@ statements! {
             record.node_started_at, record.changed_at, &record.remote_mark, &record.staged_path, &record.output_path,
             record.output_bytes, &record.output_sha256, &record.poster_path, &record.gfx_hash, record.started_at,
             record.completed_at, record.ended_at, record.duration_seconds, record.updated_at, by,
+            &record.previous_output_path,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -240,6 +242,7 @@ statements! {
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
+             previous_output_path = $38,
              lock_renewed_at = case when lock_expires_at {is not} $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1 and epoch = $2 and worker_id {is} $3"

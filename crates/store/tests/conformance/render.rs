@@ -52,7 +52,7 @@ fn ann() -> Actor {
 }
 
 fn policy() -> Policy {
-    Policy::standard().unwrap()
+    Policy { lease_for: MINUTE, ..Policy::standard().unwrap() }
 }
 
 fn new_render() -> NewRender {

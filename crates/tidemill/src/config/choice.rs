@@ -1,6 +1,7 @@
 //! Enums of the words that some keys accept.
 
 pub use tidemill_domain::render::answer::Dialect as RenderDialect;
+pub use tidemill_domain::render::output::Correction as RenderCorrection;
 pub use tidemill_kafka::{Compression, Mechanism as KafkaMechanism};
 pub use tidemill_server::access::jwt::Signature as JwtAlgorithm;
 pub use tidemill_server::api::pool::emr_agent::UnknownPool as Unknown;

@@ -26,8 +26,8 @@ mod tests;
 
 pub use choice::{
     Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
-    LambdaSignature, LogFormat, LogLevel, MailTls, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
-    WebhookFormat,
+    LambdaSignature, LogFormat, LogLevel, MailTls, Output, Pooler, RenderCorrection, RenderDialect,
+    Synchronous, Tls, Unknown, WebhookFormat,
 };
 pub use error::ConfigError;
 pub use key::Key;

@@ -6,7 +6,7 @@
 use super::alert::Alert;
 use super::choice::{
     Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
-    LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
+    LogLevel, Output, Pooler, RenderCorrection, RenderDialect, Synchronous, Tls, Unknown,
 };
 use super::key::tables;
 use super::kind::Kind::{Number, Path, Period, Text, Url, WebUrl};
@@ -92,6 +92,8 @@ tables! {
         roots: Option<Vec<PathBuf>> => "Folders that job files may read and write, separated by semicolons.";
         log_dir: Option<PathBuf> =>
             "Folder for the output of command and Spark steps; tidemill-logs beside the SQLite file or in the working folder if not set.";
+        spool: Option<PathBuf> =>
+            "Folder for unfinished files of object stores; tidemill-spool beside the SQLite file or in the working folder if not set.";
         keep_for: Option<Duration>, Period("1h", "3650d") =>
             "How long a server keeps finished job instances; forever if not set.";
         keep_instances: Option<u32>, Number(1, 1_000_000) =>
@@ -206,7 +208,7 @@ tables! {
         tags: Option<String>, Text(200) =>
             "Nexrender tags of jobs, by which render nodes choose, separated by commas.";
         zone: String = "UTC", Text(64) => "Time zone of the broadcast date, for renders that set none.";
-        lease: Duration = "1m", Period("1s", "1h") => "How long a silent worker keeps its renders.";
+        lease: Duration = "7s", Period("1s", "1h") => "How long a silent worker keeps its renders.";
         retries or "MAX_RETRIES": u32 = "3", Number(0, 100) => "Number of retries after a temporary failure.";
         base_retry_delay or "BASE_RETRY_DELAY": Duration = "1m", Period("1ms", "1d") =>
             "Delay before the first retry of a render.";
@@ -217,10 +219,12 @@ tables! {
         max_render_time: Duration = "30m", Period("1s", "1d") => "Timeout for a render on its node.";
         stall_timeout: Duration = "5m", Period("1s", "1d") =>
             "Timeout for a render without progress; set it above the longest encoding.";
-        queue_timeout: Option<Duration>, Period("1s", "1d") =>
-            "How long a job may wait in nexrender for a node; forever if not set.";
+        queue_timeout: Duration = "30m", Period("1s", "1d") =>
+            "How long a job may wait in nexrender for a node.";
         ffprobe: String = "ffprobe" => "Program that inspects rendered files.";
         ffmpeg: String = "ffmpeg" => "Program that decodes rendered files.";
+        correction: RenderCorrection = "revision" =>
+            "What happens to the published file of a render that is rendered again: it stays, or is moved aside.";
         events: Events = "off" => "Write render events to the outbox.";
         current_key: Option<String>, Text(32) =>
             "Key of render.keys that encrypts render data; the only one if not set.";

@@ -1,7 +1,7 @@
 //! Renders at the command line: ordered, looked at, planned and operated; and everything that is refused.
 
 use crate::pool::json_of;
-use crate::{Ran, Stage};
+use crate::{Ran, Stage, workspace};
 use serde_json::{Value, json};
 use std::fs;
 use tidemill_store::scratch::Scratch;
@@ -146,6 +146,10 @@ fn what_cannot_be_rendered_is_refused_with_a_code_and_not_ordered() {
 
     refused(&stage, &|data| *data = json!([1]), "TM1501", 2);
     refused(&stage, &|data| data["slots"] = json!([{ "slot_number": 0 }]), "TM1501", 2);
+    refused(&stage, &|data| data["slot"] = json!([]), "TM1501", 2);
+    // It would be a blank graphic.
+    refused(&stage, &|data| *data = json!({ "composition_name": data["composition_name"] }), "TM1503", 2);
+    refused(&stage, &|data| data["single_fields"]["table_id"] = json!(1e30), "TM1501", 2);
     refused(&stage, &|data| data["composition_name"] = json!("Other"), "TM1547", 3);
     refused(&stage, &|data| drop(data.as_object_mut().unwrap().remove("composition_name")), "TM1547", 3);
     refused(&stage, &|data| data["composition_name"] = json!("..\\..\\secret"), "TM1506", 2);
@@ -173,6 +177,50 @@ fn what_cannot_be_rendered_is_refused_with_a_code_and_not_ordered() {
     assert_eq!(statuses(&stage, &[]), []);
     submit(&stage, &["--dry-run"]).succeeds();
     assert_eq!(statuses(&stage, &[]), []);
+}
+
+#[test]
+fn what_stays_empty_is_told_before_it_is_rendered() {
+    let stage = known(Stage::new());
+    let file = data(&stage, |data| drop(data.as_object_mut().unwrap().remove("slots")));
+
+    for arguments in [&["render", "plan", file][..], &["render", "submit", file, "--dry-run"]] {
+        let told = stage.run(arguments).succeeds().stderr.clone();
+        assert!(told.contains("these fields stay empty: Slot 1 - name, Slot 1 - stack"), "{told}");
+        assert!(told.contains("these fields show what the template has: Slot 1 - country"), "{told}");
+    }
+}
+
+#[test]
+fn the_insert_of_the_guide_fits_the_mapping_of_the_guide() {
+    let guide = fs::read_to_string(workspace().join("docs/guide/render.md")).unwrap();
+    let between = |from: &str, to: &str| {
+        let (_, rest) = guide.split_once(from).unwrap();
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    let stage = known(Stage::new());
+    for (file, kind) in [("profiles.yaml", "yaml"), ("mapping.csv", "csv")] {
+        fs::write(stage.path(file), between(&format!("<!-- file: {file} -->\n```{kind}\n"), "```")).unwrap();
+    }
+    fs::write(stage.path("data.json"), between("    '_MAIN Mini Chip Count',\n    '", "',\n")).unwrap();
+
+    let files = ["--profiles", "profiles.yaml", "--mapping", "mapping.csv"];
+    let named = ["render", "plan", "data.json", "--composition", "_MAIN Mini Chip Count"];
+    stage.run(&[&named[..], &files].concat()).succeeds();
+}
+
+#[test]
+fn a_plan_names_the_file_as_the_worker_will() {
+    let stage = known(Stage::new());
+    let named = "composition: comp_123\n  name_in_template: \"_MAIN Mini Chip Count\"";
+    let profiles = PROFILES.replace("composition: \"_MAIN Mini Chip Count\"", named);
+    fs::write(stage.path("profiles.yaml"), profiles).unwrap();
+    fs::write(stage.path("mapping.csv"), MAPPING.replace("_MAIN Mini Chip Count", "comp_123")).unwrap();
+    let files = ["--profiles", "profiles.yaml", "--mapping", "mapping.csv", "--composition", "comp_123"];
+
+    let ran = stage.run(&[&["render", "plan", "ivey.json"], &files[..]].concat());
+
+    assert!(ran.succeeds().stderr.contains("\\_MAIN Mini Chip Count_1.mp4"), "{ran:#?}");
 }
 
 #[test]
@@ -212,8 +260,12 @@ fn a_plan_shows_the_job_and_where_its_file_goes() {
     assert_eq!(of("Flag 1")["src"], "file:///D:/assets/flags/United%20States.png");
     assert_eq!((&of("Clock")["expression"], &of("Clock")["value"]), (&json!("time * 1000"), &Value::Null));
     assert!(assets.iter().all(|asset| asset["composition"] == "_MAIN Mini Chip Count"));
-    assert_eq!(job["actions"]["postrender"][0]["output"], "//NAS/broadcast/.staging/rq-4711-1.mp4");
-    assert!(ran.stderr.contains("/mnt/nas/broadcast/.staging/rq-4711-1.mp4"), "{ran:#?}");
+    // The word of the queue is between: another queue may leave its files in the same folder.
+    let staged = job["actions"]["postrender"][0]["output"].as_str().unwrap();
+    let word =
+        staged.strip_prefix("//NAS/broadcast/.staging/rq-4711-1.").unwrap().strip_suffix(".mp4").unwrap();
+    assert!(word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{staged}");
+    assert!(ran.stderr.contains(&format!("/mnt/nas/broadcast/.staging/rq-4711-1.{word}.mp4")), "{ran:#?}");
     let published = "\\\\NAS\\broadcast\\output\\2026-11-15\\_MAIN Mini Chip Count_4711.mp4";
     assert!(ran.stderr.contains(published), "{ran:#?}");
     assert_eq!(statuses(&stage, &[]), []);

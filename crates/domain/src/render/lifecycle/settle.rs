@@ -128,6 +128,26 @@ pub(super) fn troubled(
     }
 }
 
+/// The node has rendered, but the NAS did not take the file. Rendering again is useless until it does. The claim stays
+/// counted: if only that node's disk is full, the render must end some time.
+pub(super) fn unwritten(
+    render: &Render,
+    trouble: &Trouble,
+    slot: Slot,
+    policy: &Policy,
+    now: Timestamp,
+) -> Decision {
+    let mut decision = troubled(render, trouble, slot, policy, now);
+    if let Some(next) = &mut decision.write {
+        let attempts = render.counts.attempts;
+        next.counts.attempts = attempts;
+        next.run_after = now.plus(policy.patience.after_unwritten(attempts, jitter(render.id, attempts)));
+        (next.phase, next.progress) = (Phase::Queued, Progress::NONE);
+        decision.act = drop_job(next.job.take(), slot, File::Delete);
+    }
+    add_if_late(decision)
+}
+
 /// The phase stays, so that a retry knows where to continue.
 fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     let mut next = render.clone();

@@ -1,6 +1,7 @@
 //! The lifecycle by example.
 
 mod model;
+mod nas;
 
 use super::*;
 use crate::lease::{Epoch, Fence, Lease};
@@ -301,9 +302,13 @@ fn a_missing_template_fails_at_once_and_somebody_hears_of_it() {
 
 #[test]
 fn a_wrong_configuration_burns_no_attempt_and_stops_the_worker() {
-    for failure in
-        [Failure::WrongSecret, Failure::NotNexrender, Failure::PathNotMapped, Failure::NasNotMounted]
-    {
+    for failure in [
+        Failure::WrongSecret,
+        Failure::NotNexrender,
+        Failure::PathNotMapped,
+        Failure::NasUnwritable,
+        Failure::NasNotMounted,
+    ] {
         let mut play = Play::at(Phase::Copying);
         let decision = play.fails(failure);
 
@@ -489,10 +494,4 @@ fn a_file_is_needed_as_long_as_somebody_may_publish_it() {
     let mut published = Play::at(Phase::Publishing);
     published.works(Work::Published);
     assert!(!is_needed(&published));
-}
-
-#[test]
-fn a_name_that_is_taken_ends_the_render_and_touches_no_job() {
-    let mut play = Play::at(Phase::Submitting);
-    assert_eq!((play.fails(Failure::NameTaken).act, play.render.job), (Act::Nothing, None));
 }

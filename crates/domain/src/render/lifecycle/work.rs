@@ -1,7 +1,7 @@
 //! Handles a worker's report, phase by phase.
 
 use super::super::{Failure, Phase, Progress, Report, Status, Trouble};
-use super::settle::{cancelled, completed, drop_job, stopped, troubled};
+use super::settle::{cancelled, completed, drop_job, stopped, troubled, unwritten};
 use super::{Act, Decision, File, Policy, Render, Slot, Work};
 use crate::lease::{Fence, Lease, LeaseEvent, Life, Term, next as next_lease, settles};
 use crate::time::Timestamp;
@@ -46,7 +46,9 @@ pub(super) fn decide(
             reported(render, fence, report, slot, policy, now)
         }
         (phase, Work::Overdue(Failure::NotPicked)) if phase.is_remote() => {
-            let trouble = Trouble::new(Failure::NotPicked, "no render node took the job in time");
+            let why =
+                "no render node took the job in time: none runs, all are busy, or none selects its tags";
+            let trouble = Trouble::new(Failure::NotPicked, why);
             troubled(render, &trouble, slot, policy, now)
         }
         (phase, Work::Overdue(failure)) if phase.is_remote() => Decision::only(Act::LookForOutput(*failure)),
@@ -90,6 +92,9 @@ fn reported(
             Decision::write(next, Act::Poll)
         }
         Report::Finished => Decision::write(at(render, Phase::Validating), Act::Validate),
+        Report::Failed { failure: Failure::NasUnwritable, message } => {
+            unwritten(render, &Trouble::new(Failure::NasUnwritable, message), slot, policy, now)
+        }
         Report::Failed { failure, message } => {
             troubled(render, &Trouble::new(*failure, message), slot, policy, now)
         }
@@ -135,9 +140,7 @@ fn may_have_job(phase: Phase) -> bool {
 /// Whether the licence is free once the job is dropped: not when a node may be rendering.
 fn slot(render: &Render, work: &Work) -> Slot {
     let has_ended = match work {
-        Work::Reported(report) => {
-            matches!(report, Report::Finished | Report::Failed { .. } | Report::Cancelled | Report::Lost)
-        }
+        Work::Reported(report) => report.is_end() || *report == Report::Lost,
         _ => false,
     };
     if has_ended || render.phase >= Phase::Validating || render.phase == Phase::WaitingForNode {

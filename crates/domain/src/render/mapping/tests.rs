@@ -44,8 +44,8 @@ fn all_that_is_wrong_is_named_at_once_with_its_row() {
         MappingRow { source: Some("time".into()), field_name: "Single - c".into(), ..good.clone() },
         MappingRow {
             unused: Some(Unused::Clear),
-            source: Some("flags".into()),
-            ..row("Flag 1", "F", Kind::Image)
+            source: Some(" ".into()),
+            ..row("Single - f", "F", Kind::Expression)
         },
         MappingRow { layer_composition: Some("a'b".into()), field_name: "Single - d".into(), ..good.clone() },
         MappingRow { property: Some(String::new()), field_name: "Single - e".into(), ..good },

@@ -39,6 +39,8 @@ fn all_that_is_wrong_is_named_at_once() {
         rate: Rate::new(100_000, 1).unwrap(),
         codecs: BTreeSet::new(),
         duration: Some(Duration::ZERO),
+        required_fields: BTreeSet::from(["title".to_owned()]),
+        min_slots: Some(1_000),
         ..profile()
     };
 
@@ -58,6 +60,8 @@ fn all_that_is_wrong_is_named_at_once() {
             "rate",
             "codecs",
             "duration",
+            "required_fields",
+            "min_slots",
         ]
     );
     let no_project = Profile { template: "D:\\a.exe".into(), ..profile() };

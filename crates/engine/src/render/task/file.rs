@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::check::{Decoded, Finding, Verdict, check};
 use tidemill_domain::render::output::Output;
-use tidemill_domain::render::{Failure, LocalPath, Probe, Trouble, Work};
+use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Work};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
@@ -37,16 +37,39 @@ impl Task {
         }
     }
 
+    /// Whether a whole and good film is in staging, of a job that may be running.
+    pub(super) async fn has_film(&self) -> bool {
+        let looked = async {
+            let staged = self.staged().await?;
+            if self.worker.storage.settled(&staged.local, self.worker.options.quiet).await?.is_none() {
+                return Ok(false);
+            }
+            let (_, verdict) = self.judged(&staged, &self.profile().await?).await?;
+            Ok::<_, Trouble>(verdict.is_good())
+        };
+        looked.await.unwrap_or(false)
+    }
+
     pub(super) async fn validate(&self) -> Result<ActResult, Trouble> {
         let profile = self.profile().await?;
         let staged = self.staged().await?;
         crash_point!("render_before_validation");
-        let checked = Some(self.settled(&staged).await?);
-        let _turn = self.turn().await;
-        let probe = self.worker.inspector.inspect(&staged.local, &profile).await?;
-        let verdict = check(&probe, &profile);
-        let mut noted =
-            NewNotes { report: Some(report_of(&probe, &verdict)), checked, ..NewNotes::default() };
+        // A good file is whole, and the copy notices a later change: only one that is not good is waited for.
+        let early = self.worker.storage.settled(&staged.local, Duration::ZERO).await?;
+        let judged = match early {
+            Some(_) => self.judged(&staged, &profile).await.ok(),
+            None => None,
+        };
+        let checked = match (early, &judged) {
+            (Some(sight), Some((_, verdict))) if verdict.is_good() => sight,
+            _ => self.settled(&staged).await?,
+        };
+        let (probe, verdict) = match judged {
+            Some(judged) if early == Some(checked) => judged,
+            _ => self.judged(&staged, &profile).await?,
+        };
+        let report = Some(report_of(&probe, &verdict));
+        let mut noted = NewNotes { report, checked: Some(checked), ..NewNotes::default() };
         if !verdict.is_good() {
             let trouble = Trouble::new(Failure::OutputInvalid, &verdict.message());
             return Ok(ActResult { work: Work::Failed(trouble), noted });
@@ -57,6 +80,13 @@ impl Task {
         }
         noted.poster_path = self.poster(&staged).await.map(|picture| picture.to_string());
         Ok(ActResult { work: Work::Validated, noted })
+    }
+
+    async fn judged(&self, staged: &Staged, profile: &Profile) -> Result<(Probe, Verdict), Trouble> {
+        let _turn = self.turn().await;
+        let probe = self.worker.inspector.inspect(&staged.local, profile).await?;
+        let verdict = check(&probe, profile);
+        Ok((probe, verdict))
     }
 
     /// Waits until the file is there and no longer grows.
@@ -77,7 +107,7 @@ impl Task {
 
     /// Optional: failing to make it does not fail the render.
     async fn poster(&self, staged: &Staged) -> Option<LocalPath> {
-        let picture = self.worker.options.places.poster(self.uid())?;
+        let picture = self.worker.options.places.poster(staged)?;
         match self.worker.inspector.poster(&staged.local, &picture).await {
             Ok(()) => Some(picture),
             Err(trouble) => {
@@ -143,6 +173,8 @@ impl Task {
         match (self.worker.storage.published(&output).await?, self.content()) {
             (None, _) => Ok(Work::FinalMissing.into()),
             (Some(there), Some(ours)) if there == ours => self.published(&output),
+            // It is the file before, which publishing moves aside.
+            (Some(_), _) if output.kept.is_some() => Ok(Work::FinalMissing.into()),
             (Some(_), _) => {
                 let message = format!("another file is {}", self.worker.options.places.published(&output)?);
                 Err(Trouble::new(Failure::OutputConflict, &message))
@@ -152,7 +184,14 @@ impl Task {
 
     fn published(&self, output: &Output) -> Result<ActResult, Trouble> {
         let place = self.worker.options.places.published(output)?;
-        let noted = NewNotes { output_path: Some(place.to_string()), ..NewNotes::default() };
+        let place = place.to_string();
+        let aside = self.worker.options.places.kept_aside(output)?;
+        let was_here = self.record.previous_output_path.as_ref() == Some(&place);
+        let noted = NewNotes {
+            previous_path: aside.filter(|_| was_here).map(|aside| aside.to_string()),
+            output_path: Some(place),
+            ..NewNotes::default()
+        };
         Ok(ActResult { work: Work::Published, noted })
     }
 
@@ -177,7 +216,7 @@ impl Task {
                     format!("its file {path} is not where nodes leave files now, {}", places.staging);
                 Trouble::new(Failure::OutputInvalid, &message)
             }),
-            None => places.staged(self.uid(), &self.profile().await?.extension),
+            None => places.staged(self.uid(), &self.queue().await?, &self.profile().await?.extension),
         }
     }
 
@@ -191,7 +230,8 @@ impl Task {
         let Some(date) = self.record.broadcast_date else {
             return Err(Trouble::refused(Code::BadBroadcastDate, "the render has no day of broadcast"));
         };
-        Ok(self.worker.options.places.output(self.uid(), &title, &extension, date))
+        let revision = self.record.output_revision;
+        Ok(self.worker.options.places.output(self.uid(), revision, &title, &extension, date))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::render::orphan_job::{self, DropResult, JobWatch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
-use tidemill_domain::render::lifecycle::Slot;
+use tidemill_domain::render::polling::job_pause;
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
 use tidemill_store::crash_point;
 use tidemill_store::render::OrphanJob;
@@ -28,24 +28,50 @@ impl Task {
     }
 
     pub(super) async fn look_at_job(&self) -> Result<ActResult, Trouble> {
-        let name = self.remote_job();
-        let job = self.worker.asking("look", self.worker.farm.look(&name)).await?;
-        Ok(self.reported(job))
+        let looked = self.look_twice().await.map(|job| self.reported(job));
+        self.or_film(looked).await
+    }
+
+    /// The result, or that the whole film is in staging although the farm does not know the end of its job: it may have
+    /// been away when the node reported that, and hears of it no more.
+    async fn or_film(&self, looked: Result<ActResult, Trouble>) -> Result<ActResult, Trouble> {
+        let is_end = matches!(&looked, Ok(ActResult { work: Work::Reported(report), .. }) if report.is_end());
+        if is_end || !self.has_film().await {
+            return looked;
+        }
+        let id = self.held.id;
+        tracing::info!(render.id = %id, "the file of render {id} is there, although nexrender does not say so");
+        Ok(Work::OutputFound.into())
+    }
+
+    /// The job, or none if the farm does not have it, and still not after a pause: one answer may come from a proxy, or
+    /// from a farm that is just starting, and a second job would render the film twice.
+    async fn look_twice(&self) -> Result<Option<RemoteJob>, Trouble> {
+        let (worker, name) = (&self.worker, self.remote_job());
+        match worker.asking("look", worker.farm.look(&name)).await? {
+            Some(job) => Ok(Some(job)),
+            None => {
+                tokio::time::sleep(worker.options.farm_pause).await;
+                worker.asking("look", worker.farm.look(&name)).await
+            }
+        }
     }
 
     /// Polls after a pause. A farm that is only restarting costs the render nothing.
     pub(super) async fn poll(&self) -> Result<ActResult, Trouble> {
-        let (options, name) = (&self.worker.options, self.remote_job());
+        let options = &self.worker.options;
         let mut silent_since = None;
         loop {
-            tokio::time::sleep(options.farm_pause).await;
-            match self.worker.asking("look", self.worker.farm.look(&name)).await {
+            let age = self.polled_since.map(|since| self.worker.now().since(since)).unwrap_or_default();
+            tokio::time::sleep(job_pause(age, options.farm_pause)).await;
+            match self.look_twice().await {
+                Ok(job) if silent_since.is_some() => return self.or_film(Ok(self.reported(job))).await,
                 Ok(job) => return Ok(self.reported(job)),
-                Err(trouble) if trouble.failure == Failure::NexrenderDown => {
+                Err(trouble) if trouble.failure.may_be_a_blip() => {
                     let now = self.worker.now();
                     let since = *silent_since.get_or_insert(now);
                     if now.since(since) >= options.farm_grace {
-                        return Err(trouble);
+                        return self.or_film(Err(trouble)).await;
                     }
                     let id = self.held.id;
                     tracing::debug!(render.id = %id, "{} does not answer about render {id}: {}", self.worker.farm.name(), trouble.message);
@@ -72,9 +98,8 @@ impl Task {
                 Ok(DropResult::Running) => {}
                 Err(trouble) => {
                     orphan_job::warn_of_trouble(&leftover, &trouble);
-                    if leftover.slot == Slot::Free {
-                        self.free_place();
-                    }
+                    // Only the farm knows that a node is busy with it. Renders do not wait for what nobody says.
+                    self.free_place();
                 }
             }
             tokio::select! {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::{self, Ingredients};
 use tidemill_domain::render::gfx::{self, GfxData};
-use tidemill_domain::render::{Profile, Trouble, Uid, Work, mapping, output};
+use tidemill_domain::render::{Failure, Profile, Trouble, Uid, Work, mapping, output};
 use tidemill_store::StoreError;
 
 /// Why a render cannot be made.
@@ -35,7 +35,7 @@ impl Task {
         };
         // The job is named after this claim.
         let uid = Uid::new(self.held.id, self.held.fence.epoch);
-        let staged = self.worker.options.places.staged(uid, &profile.extension)?;
+        let staged = self.worker.options.places.staged(uid, &self.queue().await?, &profile.extension)?;
         let ingredients = Ingredients {
             uid,
             gfx,
@@ -48,6 +48,7 @@ impl Task {
         };
         let document =
             document::build(ingredients).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
+        self.check_name().await?;
         let noted = NewNotes {
             document: Some(document),
             staged_path: Some(staged.node.to_string()),
@@ -55,6 +56,28 @@ impl Task {
             ..NewNotes::default()
         };
         Ok(ActResult { work: Work::Prepared, noted })
+    }
+
+    /// Before anything is rendered, as a file with the final name is not replaced. A NAS that fails now may be back then.
+    async fn check_name(&self) -> Result<(), Trouble> {
+        let output = self.output().await?;
+        if output.kept.is_some() {
+            return Ok(());
+        }
+        match self.worker.storage.published(&output).await {
+            Ok(Some(_)) => {
+                let message = format!("{} is there already", self.worker.options.places.published(&output)?);
+                Err(Trouble::new(Failure::OutputConflict, &message))
+            }
+            Err(trouble) if trouble.failure == Failure::OutputConflict => Err(trouble),
+            _ => Ok(()),
+        }
+    }
+
+    /// A word that only this queue has.
+    pub(super) async fn queue(&self) -> Result<String, Trouble> {
+        let read = || async { self.worker.store.read().await?.renders().queue().await };
+        patiently(|| Box::pin(read())).await
     }
 
     async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {

@@ -52,6 +52,25 @@ async fn what_a_node_renders_keeps_its_place_until_it_ends_and_its_file_is_remov
     worker.stop().await;
 }
 
+#[tokio::test]
+async fn a_job_about_which_the_farm_says_nothing_keeps_no_place() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+    studio.cancel(id).await;
+    studio.until_status(id, Status::Cancelled).await;
+
+    studio.fake.breaks("look", Failure::NexrenderDown);
+
+    worker.until(|health| health.busy == 0).await;
+    studio.fake.mend();
+    studio.fake.finish("rq-1-1");
+    until(|| studio.fake.state().removed == ["rq-1-1"]).await;
+    worker.stop().await;
+}
+
 async fn a_dashboard_cancels_by_sql(scratch: Scratch) {
     let studio = Studio::on(scratch).await;
     studio.fake.set_node(Node::Slow);

@@ -234,6 +234,29 @@ async fn a_farm_that_has_lost_a_job_gets_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_farm_that_once_says_that_it_has_no_such_job_gets_no_second_one() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let first = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+
+    studio.fake.state().blips = 1;
+    let looks = studio.fake.calls("look");
+    until(|| studio.fake.calls("look") > looks + 2).await;
+    first.stop().await;
+    // Whoever adopts the job hears it at first, too.
+    studio.fake.state().blips = 1;
+    let second = studio.worker_with(|options| options.name = "two".into()).await;
+    studio.until(id, |record| record.worker_name.as_deref() == Some("two")).await;
+    studio.fake.finish("rq-1-1");
+    let record = studio.until_status(id, Status::Completed).await;
+    second.stop().await;
+
+    assert_eq!((studio.fake.submits(), record.render.counts.submit), (1, 0));
+}
+
+#[tokio::test]
 async fn a_farm_that_is_silent_for_a_moment_costs_nothing() {
     let studio = Studio::any().await;
     studio.fake.set_node(Node::Slow);

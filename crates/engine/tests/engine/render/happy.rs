@@ -3,6 +3,7 @@
 use super::studio::Studio;
 use super::world::Node;
 use serde_json::json;
+use std::time::Duration;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Phase, Progress, Report, Status};
 use tidemill_store::scratch::Scratch;
@@ -11,7 +12,77 @@ tidemill_store::on_both![
     a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind,
     a_composition_may_have_another_name_in_the_table_than_in_the_template,
     what_the_farm_says_is_seen_in_the_row,
+    a_corrected_render_gets_a_file_of_its_own,
+    a_name_that_is_taken_is_seen_before_anything_is_rendered,
+    queues_in_one_staging_folder_have_files_of_their_own,
+    a_worker_whose_name_is_a_uuid_is_seen_by_it_in_the_row,
 ];
+
+async fn a_corrected_render_gets_a_file_of_its_own(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    let first = studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+
+    let data = r#"{"single_fields": {"title": "HEADS UP"}}"#;
+    studio.run_sql(&format!("update render_queue set gfx_data = '{data}', status = 'pending'")).await;
+    // The database's own clock has noted when it may begin.
+    studio.clock.advance(Duration::from_secs(366 * 86_400));
+    let worker = studio.worker().await;
+    let second = studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+
+    assert_eq!((first.output_revision, second.output_revision), (1, 2));
+    assert_eq!(second.previous_output_path, first.output_path);
+    assert_eq!(second.output_path.as_deref(), Some("\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_1_r2.mp4"));
+    let state = studio.fake.state();
+    assert_eq!(
+        state.finals.keys().collect::<Vec<_>>(),
+        ["2026-11-15/Mini_1.mp4", "2026-11-15/Mini_1_r2.mp4"]
+    );
+    assert_eq!(state.documents[1]["assets"][0]["value"], json!("HEADS UP"));
+}
+
+async fn a_name_that_is_taken_is_seen_before_anything_is_rendered(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.state().finals.insert("2026-11-15/Mini_1.mp4".into(), b"another".to_vec());
+    let id = studio.order().await;
+
+    let worker = studio.worker().await;
+    let record = studio.until_status(id, Status::Failed).await;
+    worker.stop().await;
+
+    assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1538");
+    assert_eq!(studio.fake.state().documents.len(), 0);
+}
+
+async fn a_worker_whose_name_is_a_uuid_is_seen_by_it_in_the_row(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    let id = studio.order().await;
+    let name = "7d9f1f0e-6f5c-4f0a-9a3e-0f4f6f1f2a3b";
+
+    let worker = studio.worker_named(name).await;
+    studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+
+    let mut tx = studio.store.read().await.unwrap();
+    let attempts = tx.renders().attempts(id).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(attempts[0].worker.to_string(), name);
+}
+
+async fn queues_in_one_staging_folder_have_files_of_their_own(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.run_sql("update render_revision set queue = 'a1b2'").await;
+    let id = studio.order().await;
+
+    let worker = studio.worker().await;
+    let record = studio.until(id, |record| record.staged_path.is_some()).await;
+    worker.stop().await;
+
+    assert_eq!(record.staged_path.as_deref(), Some("\\\\NAS\\broadcast\\.staging\\rq-1-1.a1b2.mp4"));
+}
 
 async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind(scratch: Scratch) {
     let studio = Studio::on(scratch).await;

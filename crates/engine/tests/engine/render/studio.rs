@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::document::AllowList;
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::output::Correction;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, Phase, Policy, Profile, RenderId, Status};
@@ -55,6 +56,8 @@ impl Studio {
         let store = scratch.store(Some(clock.clone())).await.unwrap();
         let studio = Self { store, clock, fake: Fake::default(), scratch };
         studio.know(MINI, None).await;
+        // The names of staged files are then known.
+        studio.run_sql("update render_revision set queue = ''").await;
         studio
     }
 
@@ -151,6 +154,11 @@ impl Studio {
         self.worker_with(|_| {}).await
     }
 
+    pub(super) async fn worker_named(&self, name: &str) -> Running {
+        let store = self.another_store().await;
+        Running::start(Worker::new(store, self.clock.clone(), self.fake.backends(), options(name)))
+    }
+
     pub(super) async fn worker_with(&self, adapt: impl FnOnce(&mut WorkerOptions)) -> Running {
         let store = self.another_store().await;
         let mut options = options("one");
@@ -174,6 +182,7 @@ pub(super) fn options(name: &str) -> WorkerOptions {
         output: NodePath::parse("\\\\NAS\\broadcast\\output").unwrap(),
         posters: Some(LocalPath::parse("/posters").unwrap()),
         paths: PathMap::new(vec![line("\\\\NAS\\broadcast\\.staging", "/staging")]).unwrap(),
+        correction: Correction::Revision,
     };
     let policy = Policy { lease_for: LEASE, ..Policy::standard().unwrap() };
     let mut options = WorkerOptions::new(SystemIds.process(), name, policy, places);

@@ -42,6 +42,10 @@ pub(super) struct State {
     pub(super) parts: BTreeMap<String, Vec<u8>>,
     pub(super) finals: BTreeMap<String, Vec<u8>>,
     pub(super) calls: BTreeMap<&'static str, usize>,
+    /// Calls about jobs whose names begin like this fail like this.
+    pub(super) poison: Option<(&'static str, Failure)>,
+    /// So many look-ups find no job, whatever is there.
+    pub(super) blips: usize,
     pub(super) posters: BTreeSet<String>,
     pub(super) is_broken: bool,
     /// Calls that do not end until the test opens them.
@@ -94,6 +98,13 @@ impl Fake {
 
     pub(super) fn mend(&self) {
         self.state().troubles.clear();
+    }
+
+    fn poison_of(&self, job: &str) -> Result<(), Trouble> {
+        match self.state().poison {
+            Some((start, failure)) if job.starts_with(start) => Err(Trouble::new(failure, "poison")),
+            _ => Ok(()),
+        }
     }
 
     /// From now on this call does not end.
@@ -158,7 +169,12 @@ impl Farm for Fake {
     fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>> {
         Box::pin(async move {
             self.call("look").await?;
-            let state = self.state();
+            self.poison_of(job)?;
+            let mut state = self.state();
+            if state.blips > 0 {
+                state.blips -= 1;
+                return Ok(None);
+            }
             let updated = Some(state.changes.to_string());
             Ok(state.jobs.get(job).map(|report| RemoteJob {
                 id: job.to_owned(),
@@ -173,6 +189,7 @@ impl Farm for Fake {
         Box::pin(async move {
             self.call("submit").await?;
             let name = uid.to_string();
+            self.poison_of(&name)?;
             let node = {
                 let mut state = self.state();
                 assert!(!state.submitted.contains(&uid), "{name} was submitted before");
@@ -196,6 +213,7 @@ impl Farm for Fake {
     fn remove<'a>(&'a self, job: &'a str) -> Asking<'a, ()> {
         Box::pin(async move {
             self.call("remove").await?;
+            self.poison_of(job)?;
             let mut state = self.state();
             state.jobs.remove(job);
             state.removed.push(job.to_owned());

@@ -7,7 +7,8 @@ use super::text::indented;
 use super::{attempt, poster, report};
 use crate::api::{Id, Read, id as parse_id, render};
 use crate::dashboard::part::{
-    attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span, value_or,
+    Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
+    state as state_word, value_or,
 };
 use crate::dashboard::sheet::{QuestionPage, Sheet, SheetForm, WHY, reason_field};
 use crate::dashboard::{
@@ -26,6 +27,7 @@ use tidemill_domain::render::lifecycle::Counts;
 use tidemill_domain::render::order::{self, OrderRefusal};
 use tidemill_domain::render::{Render, RenderId, Status};
 use tidemill_domain::time::Timestamp;
+use tidemill_engine::render::Material;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 use tidemill_store::{StoreError, Tx};
 
@@ -86,12 +88,13 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let (times, back) = (visit.times(common.now), visit.state.path(&format!("/render/{id}")));
     let context = summary.context(&visit.state, &times, buttons, &back);
     let regions = regions(&context, &summary, &one);
+    let warnings = warnings(&mut tx, &one.record).await;
     let content = html! {
         h1 { (title(&one.record)) " " span.soft { "#" (id) } }
         (tabs(&visit, ""))
         p { (off(refusal.as_deref())) }
         @for region in &regions { (region.markup()) }
-        (data_panel(&visit, &one.record))
+        (data_panel(&visit, &one.record, &warnings))
         (elsewhere(&visit, id))
     };
     let name = one.name();
@@ -181,14 +184,16 @@ fn tried(counts: Counts) -> Markup {
 
 fn file(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
     let picture = record.poster_path.as_ref().filter(|_| poster::place(context.state, record).is_some());
-    if record.output_path.is_none() && record.poster_path.is_none() {
+    let (path, before) = (&record.output_path, &record.previous_output_path);
+    if path.is_none() && before.is_none() && record.poster_path.is_none() {
         return html! {};
     }
     let address = context.state.path(&format!("/render/{}/poster", record.id()));
     let content = html! {
         div.body {
             dl {
-                @if let Some(path) = &record.output_path { dt { "Path" } dd { (command(path)) } }
+                @if let Some(path) = path { dt { "Path" } dd { (command(path)) } }
+                @if let Some(path) = before { dt { "Published before" } dd { (command(path)) } }
                 @if let Some(bytes) = record.output_bytes { dt { "Size" } dd { (size(bytes)) " (" (bytes) " bytes)" } }
                 @if let Some(hash) = &record.output_sha256 { dt { "SHA-256" } dd { (command(hash)) } }
                 @if let (Some(path), None) = (&record.poster_path, picture) {
@@ -227,8 +232,15 @@ fn changes(times: &Times, changes: &[TransitionRecord]) -> Markup {
     panel("changes", "Status changes", &aside, &table)
 }
 
+/// What of the template stays empty. Data that cannot be used is reported by the worker.
+async fn warnings(tx: &mut Tx, record: &RenderRecord) -> Vec<String> {
+    let Ok(Some(data)) = tx.renders().data(record.id()).await else { return Vec::new() };
+    let material = Material::read(tx, &data, record.composition.as_deref()).await;
+    material.map(|material| material.warnings()).unwrap_or_default()
+}
+
 /// The data needs a permission of its own, and a click.
-fn data_panel(visit: &PageContext, record: &RenderRecord) -> Markup {
+fn data_panel(visit: &PageContext, record: &RenderRecord, warnings: &[String]) -> Markup {
     let content = html! {
         div.body {
             p {
@@ -238,6 +250,7 @@ fn data_panel(visit: &PageContext, record: &RenderRecord) -> Markup {
                     None => "The database does not store them encrypted.",
                 }
             }
+            @for warning in warnings { p { (state_word(Health::Warn, "Warning")) " " (warning) } }
             div.row {
                 @if visit.principal.may(Permission::Administer) {
                     a.button href=(visit.state.path(&format!("/render/{}/data", record.id()))) { "Show data" }

@@ -14,8 +14,8 @@ use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::render::output::staging_name;
-use tidemill_domain::render::{RenderId, Uid};
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::output::staged_for;
 use tidemill_store::render::RenderRecord;
 use tokio::sync::Semaphore;
 
@@ -31,10 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// any path there, so only the path that Tidemill itself would choose counts.
 pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
     let noted = record.poster_path.as_ref()?;
-    let name = noted.rsplit('/').next()?.strip_suffix(".jpg")?;
-    let uid: Uid = name.parse().ok().filter(|uid: &Uid| uid.render() == record.id())?;
+    let name = noted.rsplit('/').next().filter(|name| name.ends_with(".jpg"))?;
+    staged_for(name).filter(|uid| uid.render() == record.id())?;
     let folder = state.inner().parts.render.posters.as_ref()?;
-    let place = folder.join(&staging_name(uid, "jpg")).ok()?.to_string();
+    let place = folder.join(name).ok()?.to_string();
     (place == *noted).then_some(place)
 }
 

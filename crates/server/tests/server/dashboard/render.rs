@@ -46,8 +46,13 @@ fn process() -> ProcessId {
 }
 
 /// Lets a worker have the render that is first.
+/// With a lease that does not end while a test looks at its pages.
+fn policy() -> Policy {
+    Policy { lease_for: Duration::from_secs(60), ..Policy::standard().unwrap() }
+}
+
 pub(super) async fn claim(app: &App, worker: &str) -> Claimed {
-    let policy = Policy::standard().unwrap();
+    let policy = policy();
     let mut tx = app.store.begin().await.unwrap();
     let request = ClaimRequest { by: process(), worker, count: 1, policy: &policy, zone: &Zone::UTC };
     let mut claims = tx.renders().claim(request).await.unwrap();
@@ -57,7 +62,7 @@ pub(super) async fn claim(app: &App, worker: &str) -> Claimed {
 
 async fn say_with(app: &App, claimed: &Claimed, work: Work, notes: Notes<'_>) {
     let mut tx = app.store.begin().await.unwrap();
-    let policy = Policy::standard().unwrap();
+    let policy = policy();
     let worked = tx.renders().work(claimed.record.id(), claimed.fence, work, notes, &policy).await.unwrap();
     tx.commit().await.unwrap();
     assert!(worked.is_some());

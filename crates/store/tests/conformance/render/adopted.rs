@@ -126,11 +126,25 @@ async fn on_postgres_a_table_that_cannot_be_kept_is_refused_with_its_reason() {
 
         let told = format!("{:?}", std::error::Error::source(&refused));
         assert!(told.contains(why) && told.contains("render_queue"), "{told}");
+        assert!(refused.to_string().contains("migration 14 (render)"), "{refused}");
+        assert!(!refused.fix().contains("report this"), "{}", refused.fix());
         let mut tx = store.begin().await.unwrap();
         let columns =
             "select count(*)::text from information_schema.columns where table_name = 'render_queue'";
         assert_eq!(text(&mut tx, columns).await.as_deref(), Some("2"), "nothing was changed");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres_mapping_rows_that_are_there_twice_are_named() {
+    let twice = "create table aep_field_mapping (composition_id text, field_name text, layer_name text);
+         insert into aep_field_mapping values ('Main', 'Single - a', 'A'), ('Main', 'Single - a', 'B')";
+    let Some((_scratch, store)) = before(twice).await else { return };
+
+    let refused = store.migrate(&Actor::system(), |_| {}).await.unwrap_err();
+
+    let told = refused.to_string();
+    assert!(told.contains("migration 14 (render)") && told.contains("(Main, Single - a)"), "{told}");
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn a_job_that_its_node_puts_back_waits_as_if_it_had_only_now_come(bench: B
         changed_at: put_back_at,
     };
     assert_eq!(told.record.seen(), Some(waits));
-    assert_eq!(look(waits, &Clocks::default(), put_back_at.plus(MINUTE * 60)), Verdict::WaitsLong);
+    assert_eq!(look(waits, &Clocks::default(), put_back_at.plus(MINUTE * 29)), Verdict::WaitsLong);
     assert_eq!(metrics(&bench).await.waiting_since, Some(put_back_at));
     bench.advance(MINUTE / 4);
     let told = say(&bench, &claimed, at(Phase::Rendering, 50.0)).await;

@@ -135,6 +135,13 @@ async fn on_postgres_each_role_may_do_what_it_needs_and_no_more() {
     allowed(&mut tx, worker, insert).await;
     allowed(&mut tx, worker, "update render_queue set progress = 5, revision = revision + 1").await;
     allowed(&mut tx, worker, "select document from render_attempt").await;
+    allowed(&mut tx, worker, "update render_queue set status = 'cancelled' where status = 'pending'").await;
+    for log in ["render_queue_audit", "tidemill_audit"] {
+        allowed(&mut tx, worker, &format!("select * from {log}")).await;
+        denied(&mut tx, worker, &format!("delete from {log}")).await;
+        denied(&mut tx, worker, &format!("update {log} set id = default")).await;
+        denied(&mut tx, worker, &format!("truncate {log}")).await;
+    }
     tx.rollback().await.unwrap();
 }
 

@@ -22,6 +22,7 @@ crate::on_both![
     wanted_once_more_by_sql_is_claimed_anew,
     what_failed_with_a_bad_file_and_is_wanted_once_more_by_sql_begins_anew,
     what_was_cancelled_while_it_rendered_and_is_wanted_once_more_by_sql_begins_anew,
+    a_completed_render_that_is_wanted_once_more_gets_another_file,
     what_only_could_not_be_published_goes_on_when_it_is_wanted_once_more_by_sql,
     nobody_is_at_work_without_a_worker_and_a_lease,
     an_unknown_status_is_refused,
@@ -244,6 +245,25 @@ async fn what_was_cancelled_while_it_rendered_and_is_wanted_once_more_by_sql_beg
     begins_anew(&bench, id, 1).await;
 
     assert_eq!(say(&bench, &ghost, Work::Renew).await.decision.act, Act::GiveUp, "it never heard of it");
+}
+
+async fn a_completed_render_that_is_wanted_once_more_gets_another_file(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Publishing).await;
+    let id = claimed.record.id();
+    say(&bench, &claimed, Work::Published).await;
+    execute(&bench, "update render_queue set output_file_path = '/nas/a_1.mp4'").await;
+    let output = async || {
+        let record = find(&bench, id).await;
+        (record.output_revision, record.previous_output_path, record.output_path)
+    };
+
+    execute(&bench, "update render_queue set status = 'pending'").await;
+    let corrected = (2, Some("/nas/a_1.mp4".to_owned()), None);
+    assert_eq!(output().await, corrected);
+    // What was not published needs no other name.
+    execute(&bench, "update render_queue set status = 'cancelled'").await;
+    execute(&bench, "update render_queue set status = 'pending'").await;
+    assert_eq!(output().await, corrected);
 }
 
 async fn what_only_could_not_be_published_goes_on_when_it_is_wanted_once_more_by_sql(bench: Bench) {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::answer::{RemoteJob, Report};
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::output::Correction;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::retry_rules::Patience;
@@ -116,7 +117,13 @@ impl Nas {
         let node = |path: &LocalPath| NodePath::parse(&path.to_string()).map_err(unexpected);
         let line = PathLine { node: node(&mount)?, local: mount.clone() };
         let paths = PathMap::new(vec![line]).map_err(unexpected)?;
-        let places = Places { staging: node(&staging)?, output: node(&output)?, posters: None, paths };
+        let places = Places {
+            staging: node(&staging)?,
+            output: node(&output)?,
+            posters: None,
+            paths,
+            correction: Correction::Revision,
+        };
         Ok(Self { output, staging, places })
     }
 

@@ -81,10 +81,14 @@ impl Setup {
         let windows = self.allow.template_folders.iter().find(|folder| folder.is_of_windows());
         let Some(folder) = windows.filter(|_| !self.places.staging.is_of_windows()) else { return Ok(()) };
         let mut faults = Faults::default();
+        let staging = self.staging.to_string();
+        let beside = staging.rsplit_once('/').map(|(beside, _)| beside).filter(|beside| !beside.is_empty());
+        let beside = beside.unwrap_or(&staging);
         let why = format!(
             "nodes with templates in {folder} run Windows and cannot open {}; map that folder to a Windows path, \
-             such as \\\\NAS\\broadcast={}",
-            self.places.staging, self.mount,
+             such as \\\\NAS\\{}={beside}",
+            self.places.staging,
+            beside.rsplit('/').next().unwrap_or_default(),
         );
         faults.add("render.paths", why);
         Err(faults.failure())
@@ -159,7 +163,8 @@ fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<P
     // Only shown to people, so the path of this host is good enough.
     let output = paths.to_node(&folders.output).or_else(|_| NodePath::parse(&folders.output.to_string()));
     let output = faults.kept("render.output_folder", output);
-    Some(Places { staging: staging?, output: output?, posters: Some(folders.posters.clone()), paths })
+    let (posters, correction) = (Some(folders.posters.clone()), settings.correction);
+    Some(Places { staging: staging?, output: output?, posters, paths, correction })
 }
 
 /// Parses `NODE=/LOCAL;NODE=/LOCAL`. NODE may contain `=`.
@@ -251,7 +256,7 @@ mod tests {
         assert_eq!(setup.places.output.to_string(), "\\\\NAS\\broadcast\\output");
         assert_eq!(setup.places.posters.unwrap().to_string(), "/mnt/nas/broadcast/.posters");
         assert_eq!((setup.allow.template_folders.len(), setup.allow.schemes.len()), (2, 2));
-        assert_eq!((setup.policy.patience.retries, setup.policy.lease_for), (5, Duration::from_secs(60)));
+        assert_eq!((setup.policy.patience.retries, setup.policy.lease_for), (5, Duration::from_secs(7)));
         assert_eq!(setup.zone.name(), "Asia/Seoul");
     }
 
@@ -277,11 +282,18 @@ mod tests {
 
         let fault = checked(&[mount, on_drive]).unwrap_err().summary();
 
-        for part in
-            ["render.paths", "D:\\templates", "/mnt/nas/broadcast/.staging", "\\\\NAS\\broadcast=/mnt/nas"]
-        {
+        for part in [
+            "render.paths",
+            "D:\\templates",
+            "/mnt/nas/broadcast/.staging",
+            "such as \\\\NAS\\broadcast=/mnt/nas/broadcast",
+        ] {
             assert!(fault.contains(part), "{part}: {fault}");
         }
+        // What it suggests makes the path that is meant, with no part twice.
+        let suggested = fault.split("such as ").nth(1).unwrap().trim();
+        let places = Setup::read(&settings(&[mount, on_drive, ("render.paths", suggested)])).unwrap().places;
+        assert_eq!(places.staging.to_string(), "\\\\NAS\\broadcast\\.staging");
         assert!(checked(&[mount, on_drive, ("render.paths", "\\\\NAS\\all=/mnt/nas")]).is_ok());
         assert!(checked(&[mount, ("render.template_folders", "/srv/templates")]).is_ok());
         assert!(checked(&[mount, ("render.template_folders", "\\\\NAS\\templates")]).is_err());

@@ -8,7 +8,7 @@ use tidemill_declare::render::{read_mapping, read_profiles};
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::document::{Ingredients, build};
 use tidemill_domain::render::mapping::MappingRow;
-use tidemill_domain::render::output::BadBroadcastDate;
+use tidemill_domain::render::output::{BadBroadcastDate, title};
 use tidemill_domain::render::{BroadcastDate, Profile, RenderId, Uid};
 use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::SystemClock;
@@ -48,6 +48,7 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let material = Material::read(&mut tx, &text, arguments.composition.as_deref()).await?;
     material.check(allow.as_ref())?;
+    warn(&material, context);
     let (data, composition) = (material.data, Some(material.profile.composition.clone()));
     let Submit { cue_item, priority, deadline, .. } = arguments;
     let order = NewRender { composition, data, cue_item, priority, deadline, broadcast_date };
@@ -64,6 +65,10 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
         context.note("this render is already ordered and has not ended");
     }
     Ok(Exit::Ok)
+}
+
+fn warn(material: &Material, context: &Context) {
+    material.warnings().iter().for_each(|warning| context.note(&format!("warning: {warning}")));
 }
 
 pub(super) fn date(text: &str) -> Result<BroadcastDate> {
@@ -99,13 +104,13 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     let text = read_data(&arguments.file)?;
     let given_date = arguments.date.as_deref().map(date).transpose()?;
     let setup = Setup::read(&context.settings().render)?;
-    let material = material(arguments, &text, context).await?;
+    let (material, queue) = material(arguments, &text, context).await?;
     let uid = Uid::new(arguments.id, Epoch::new(1));
     let extension = &material.profile.extension;
     let bad_place = |trouble: tidemill_domain::render::Trouble| {
         Failure::new(trouble.code, trouble.message, "correct render.paths or render.staging_folder")
     };
-    let staged = setup.places.staged(uid, extension).map_err(bad_place)?;
+    let staged = setup.places.staged(uid, &queue, extension).map_err(bad_place)?;
     let document = build(Ingredients {
         uid,
         gfx: &material.gfx,
@@ -121,26 +126,29 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     let date = given_date.or_else(today).ok_or_else(|| {
         Failure::new(Code::BadBroadcastDate, "today has no date in render.zone", "add --date")
     })?;
-    let output = setup.places.output(uid, &material.profile.composition, extension, date);
+    let title = title(material.gfx.composition.clone(), Some(material.profile.composition.clone()));
+    let output = setup.places.output(uid, 1, &title.unwrap_or_default(), extension, date);
     let published = setup.places.published(&output).map_err(bad_place)?;
     write_stdout(format!("{document:#}\n"))?;
     context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
+    warn(&material, context);
     if let Err(failure) = setup.check_nodes() {
         context.note(&format!("a worker would not start: {}", failure.summary()));
     }
     Ok(Exit::Ok)
 }
 
-async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Material> {
+/// And the word of the queue, which is empty without a database.
+async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<(Material, String)> {
     let composition = arguments.composition.as_deref();
     if let (Some(profiles), Some(mapping)) = (&arguments.profiles, &arguments.mapping) {
         let profiles: Vec<Profile> = read_table(profiles, arguments.format, Code::BadProfile, read_profiles)?;
         let rows: Vec<MappingRow> =
             read_table(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
-        return Ok(Material::of_files(text, composition, &profiles, &rows)?);
+        return Ok((Material::of_files(text, composition, &profiles, &rows)?, String::new()));
     }
     let mut tx = context.read().await?;
     let material = Material::read(&mut tx, text, composition).await?;
-    Ok(material)
+    Ok((material, tx.renders().queue().await?))
 }

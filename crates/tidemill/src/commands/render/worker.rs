@@ -154,7 +154,6 @@ impl WorkerSetup {
         let name = settings.worker.clone().unwrap_or_else(|| context.identity().name);
         let Setup { places, allow, policy, clocks, polling, zone, tags, .. } = self.setup;
         let licence = self.pool.map(|(pool, units)| Licence { pools: pools.clone(), pool, units });
-        let lease_quarter = policy.lease_for / 4;
         let usual = WorkerOptions::new(process.id(), &name, policy, places);
         let options = WorkerOptions {
             capacity: NonZeroUsize::new(settings.capacity as usize).unwrap_or(NonZeroUsize::MIN),
@@ -164,7 +163,6 @@ impl WorkerSetup {
             allow,
             tags,
             zone,
-            renew_pause: usual.renew_pause.min(lease_quarter),
             drain_for: DRAIN_FOR,
             ..usual
         };

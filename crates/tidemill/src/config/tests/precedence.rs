@@ -124,6 +124,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         folder = "jobs"
         roots = "in; /data/out;"
         log_dir = "/var/log/tidemill"
+        spool = "/var/spool/tidemill"
         keep_for = "90d"
         keep_instances = 100
         events = "on"
@@ -206,6 +207,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         queue_timeout = "1h"
         ffprobe = "/opt/ffprobe"
         ffmpeg = "/opt/ffmpeg"
+        correction = "replace"
         events = "on"
         current_key = "k1"
         [lambda]
@@ -246,6 +248,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "jobs",
             "in; /data/out;",
             "/var/log/tidemill",
+            "/var/spool/tidemill",
             "90d",
             "100",
             "on",
@@ -324,6 +327,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "1h",
             "/opt/ffprobe",
             "/opt/ffmpeg",
+            "replace",
             "on",
             "k1",
             "agent",
@@ -367,7 +371,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     let render = &loaded.settings.render;
     assert_eq!(render.secret.as_ref().unwrap().expose(), "pw");
     assert_eq!((render.capacity, render.pool_units, render.mount_check), (4, 2, false));
-    assert_eq!((render.queue_timeout, render.events), (Some(Duration::from_secs(3600)), Events::On));
+    assert_eq!((render.queue_timeout, render.events), (Duration::from_secs(3600), Events::On));
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 

@@ -29,8 +29,8 @@ fn nothing_at_all_gives_the_documents_numbers() {
     assert_eq!((render.retries, render.base_retry_delay), (3, Duration::from_secs(60)));
     let seconds = Duration::from_secs;
     assert_eq!((render.poll_interval, render.poll_interval_idle), (seconds(10), seconds(30)));
-    assert_eq!((render.lease, render.max_render_time), (seconds(60), seconds(1800)));
-    assert_eq!((render.stall_timeout, render.queue_timeout), (seconds(300), None));
+    assert_eq!((render.lease, render.max_render_time), (seconds(7), seconds(1800)));
+    assert_eq!((render.stall_timeout, render.queue_timeout), (seconds(300), seconds(1800)));
     assert_eq!((&*render.output_folder, &*render.zone), ("/broadcast/output", "UTC"));
     assert_eq!((&*render.ffprobe, &*render.modules), ("ffprobe", "@nexrender/action-copy"));
     assert!(settings.render_keys.is_empty() && render.current_key.is_none());

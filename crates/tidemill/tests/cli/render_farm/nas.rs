@@ -1,5 +1,5 @@
 //! The NAS is gone, full or read-only while a render is on its way: nothing is written elsewhere, nothing is rendered again,
-//! and the file is published once there is room.
+//! and the file is published by itself once there is room.
 //!
 //! The disk is a small one of its own, mounted where only the worker sees it.
 
@@ -64,15 +64,16 @@ impl Docked {
     }
 
     /// It ends well. The disk is copied out of where it is seen, so that everything else is checked as always.
-    async fn completed(self, retried: Option<i64>) {
+    async fn completed(self) {
         let (id, site) = (self.id, &self.site);
         site.until(id, "completed", |state| state.status == "completed").await;
         site.until_left(&[]).await;
         let copy = self.folder.path().join("copy");
         fs::create_dir(&copy).unwrap();
         self.inside(&format!("cp -a \"$TIDEMILL_RENDER_MOUNT/output/.\" {}", text(&copy)));
-        let inventory =
-            site.ended_at(&[id], Look { shown: &self.disk().join("output"), found: &copy, retried }).await;
+        let inventory = site
+            .ended_at(&[id], Look { shown: &self.disk().join("output"), found: &copy, retried: None })
+            .await;
         assert_eq!(site.renders(id), [format!("rq-{id}-1")], "{inventory:#?}");
         assert_eq!(
             fs::read_dir(self.disk()).unwrap().count(),
@@ -101,11 +102,11 @@ async fn a_nas_that_is_unmounted_is_waited_for() {
     docked.inside(DISK);
 
     assert_eq!((waiting.attempts, waiting.error_code.as_deref()), (0, Some("TM1537")), "{waiting:?}");
-    docked.completed(None).await;
+    docked.completed().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_nas_that_is_full_is_tried_again_without_another_render() {
+async fn a_nas_that_is_full_is_waited_for_without_another_render() {
     let Some(docked) = Docked::new("full").await else { return };
 
     docked.inside("head -c 10000000 /dev/zero > \"$TIDEMILL_RENDER_MOUNT/others\"");
@@ -115,24 +116,22 @@ async fn a_nas_that_is_full_is_tried_again_without_another_render() {
 
     assert_eq!(
         (waiting.status.as_str(), waiting.error_code.as_deref()),
-        ("pending", Some("TM1535")),
+        ("pending", Some("TM1554")),
         "{waiting:?}"
     );
-    docked.completed(None).await;
+    docked.completed().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_nas_that_is_read_only_fails_the_render_and_keeps_its_file_for_a_retry() {
+async fn a_nas_that_is_read_only_is_waited_for_without_another_render() {
     let Some(docked) = Docked::new("read-only").await else { return };
 
     docked.inside("mount -o remount,ro \"$TIDEMILL_RENDER_MOUNT\"");
     docked.site.farm.open_gate("read-only");
-    let failed = docked.site.until(docked.id, "failed", |state| state.status == "failed").await;
+    docked.worker.until_logged("claims no more renders").await;
+    let waiting = docked.site.until(docked.id, "given back", |state| state.status == "pending").await;
     docked.inside("mount -o remount,rw \"$TIDEMILL_RENDER_MOUNT\"");
-    let (id, stage) = (docked.id.to_string(), docked.site.stage());
-    stage.run(&["render", "retry", &id, "--reason", "the NAS can be written again"]).succeeds();
 
-    assert_eq!(failed.error_code.as_deref(), Some("TM1536"), "{failed:?}");
-    let retried = Some(docked.id);
-    docked.completed(retried).await;
+    assert_eq!((waiting.attempts, waiting.error_code.as_deref()), (0, Some("TM1554")), "{waiting:?}");
+    docked.completed().await;
 }

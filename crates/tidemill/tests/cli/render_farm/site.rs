@@ -135,10 +135,14 @@ impl Site {
             ("TIDEMILL_RENDER_POLL_INTERVAL", "1s"),
             ("TIDEMILL_RENDER_POLL_INTERVAL_IDLE", "1s"),
             ("TIDEMILL_RENDER_CAPACITY", "8"),
+            // Longer than a busy machine lets a worker wait.
+            ("TIDEMILL_RENDER_LEASE", "1m"),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let site = Self { farm, store, nas, settings, _database: None };
         site.execute(&format!("alter table render_queue alter column id restart with {first}")).await;
+        // The names of staged files are then known.
+        site.execute("update render_revision set queue = ''").await;
         site.know(COMPOSITION).await;
         site
     }

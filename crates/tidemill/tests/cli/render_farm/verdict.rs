@@ -1,11 +1,12 @@
 //! What is wrong with what was ordered, and with the configuration: it is told by a code, and nothing is lost.
 
 use super::inventory::Look;
-use super::site::{COMPOSITION, Farm, Site, data, eventually};
+use super::site::{COMPOSITION, Farm, Site, State, data, eventually};
 use crate::serve::Served;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use tidemill_domain::render::RenderId;
 use tidemill_testkit::PrivateNexrender;
 
 fn titled(text: &str) -> Value {
@@ -87,8 +88,7 @@ async fn whatever_the_composition_is_called_its_file_has_a_name_that_is_safe() {
     let kept = fs::read_to_string(&theirs).unwrap();
     fs::remove_file(&theirs).unwrap();
     site.until_left(&[]).await;
-    let staged = site.nas.join(format!(".staging/rq-{taken}-1.mp4"));
-    assert!(staged.exists(), "what only could not be published is kept");
+    assert_eq!(site.posted(taken).len(), 0, "it is seen before anything is rendered");
     stage.run(&["render", "retry", &taken.to_string(), "--reason", "their file is gone"]).succeeds();
     ids.push(taken);
     let output = &site.nas.join("output");
@@ -102,8 +102,36 @@ async fn whatever_the_composition_is_called_its_file_has_a_name_that_is_safe() {
         assert!(name.starts_with(begin) && name.ends_with(&format!("_{id}.mp4")), "{path}");
         assert_eq!(Path::new(&path).parent().and_then(Path::parent), Some(output.as_path()), "{path}");
     }
-    assert_eq!(site.renders(taken).len(), 1, "it was good, and is not rendered again");
+    assert_eq!(site.renders(taken).len(), 1);
     worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_corrected_render_has_both_files_and_knows_the_one_before() {
+    let Some(farm) = Farm::shared() else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    for correction in ["revision", "replace"] {
+        let id = site.order("").await;
+        let worker = site.worker_with(correction, &[("TIDEMILL_RENDER_CORRECTION", correction)]);
+        let first = site.until(id, "completed", State::has_ended).await.output_file_path.unwrap();
+        let film = fs::read(&first).unwrap();
+        let data = data("black").to_string();
+        let correct =
+            format!("update render_queue set gfx_data = '{data}', status = 'pending' where id = {id}");
+        site.execute(&correct).await;
+        let second = site.until(id, "completed", State::has_ended).await;
+        worker.end();
+
+        let plain = first.strip_suffix(".mp4").unwrap();
+        let (before, after) = match correction {
+            "revision" => (first.clone(), format!("{plain}_r2.mp4")),
+            _ => (format!("{plain}_r1.mp4"), first.clone()),
+        };
+        assert_eq!(second.output_file_path.as_ref(), Some(&after), "{second:?}");
+        assert!(fs::read(&before).unwrap() == film && Path::new(&after).exists(), "{correction}");
+        let record = site.store.read().await.unwrap().renders().find(RenderId::new(id)).await.unwrap();
+        assert_eq!(record.unwrap().previous_output_path, Some(before), "{correction}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -107,6 +107,18 @@ async fn what_it_shows_is_for_those_who_may_see_payloads_and_only_as_text() {
 }
 
 #[tokio::test]
+async fn fields_that_stay_empty_are_told_on_the_page() {
+    let app = App::open().await;
+    let rows = ["Slot 1 - name", "Slot 2 - name"].map(|field| composition::mapping("A", field));
+    composition::know(&app, &[composition::profile("A")], &rows).await;
+    let id = submit(&app, &new_render("A")).await;
+
+    let page = app.ask(Method::GET, &format!("/render/{id}"), &[], "").await.text;
+
+    assert!(page.contains("these fields stay empty: Slot 2 - name"), "{page}");
+}
+
+#[tokio::test]
 async fn hostile_strings_are_text_on_the_page_of_a_render() {
     let app = App::open().await;
     let mut new = new_render(HOSTILE);

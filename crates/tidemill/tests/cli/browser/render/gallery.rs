@@ -57,7 +57,7 @@ async fn render_to(store: &Store, claimed: &Claimed, percent: f64) {
 /// A frame of the film, where the server looks for it.
 fn paint(nas: &Nas, done: &Claimed) -> PathBuf {
     let film = nas.path().join("film.mp4");
-    let poster = nas.posters().join(staging_name(Uid::new(done.record.id(), done.fence.epoch), "jpg"));
+    let poster = nas.posters().join(staging_name(Uid::new(done.record.id(), done.fence.epoch), "", "jpg"));
     std::fs::write(&film, CLIP).unwrap();
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error", "-i"]).arg(&film).args(["-frames:v", "1"]).arg(&poster);

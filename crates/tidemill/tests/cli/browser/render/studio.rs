@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::answer::{RemoteJob, Report};
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::output::Correction;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::retry_rules::Patience;
@@ -76,6 +77,7 @@ impl Nas {
             output: node(&self.local("output")),
             posters: Some(self.local(".posters")),
             paths,
+            correction: Correction::Revision,
         }
     }
 }

@@ -1,0 +1,74 @@
+//! nexrender is away and comes back: nothing waits longer than that, and what was rendered meanwhile is found.
+
+use super::studio::{Studio, until};
+use super::world::Node;
+use tidemill_domain::render::{Failure, Phase, Status};
+use tidemill_store::scratch::Scratch;
+
+tidemill_store::on_both![
+    a_render_that_waits_for_a_farm_goes_on_when_the_farm_is_back,
+    a_film_that_was_finished_while_the_farm_was_away_is_found_first,
+];
+
+fn is_away(studio: &Studio) {
+    for call in ["submit", "look", "farm_check"] {
+        studio.fake.breaks(call, Failure::NexrenderDown);
+    }
+}
+
+async fn a_render_that_waits_for_a_farm_goes_on_when_the_farm_is_back(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    is_away(&studio);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until(id, |record| record.render.counts.submit == 1).await;
+    let checks = studio.fake.calls("farm_check");
+    until(|| studio.fake.calls("farm_check") > checks).await;
+
+    studio.fake.mend();
+
+    // The clock of the wait stands still.
+    let record = studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+    assert_eq!((record.render.counts.attempts, studio.fake.submits()), (2, 1));
+}
+
+/// Its node could not report the end, so the farm never hears of it.
+async fn a_film_that_was_finished_while_the_farm_was_away_is_found_first(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+    is_away(&studio);
+    studio.until(id, |record| record.render.counts.submit == 1).await;
+
+    studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"whole".to_vec());
+    studio.fake.mend();
+
+    studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+    assert_eq!(studio.fake.submits(), 1);
+}
+
+#[tokio::test]
+async fn a_film_that_is_not_whole_yet_is_waited_for() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let first = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+    first.stop().await;
+    studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"half".to_vec());
+    studio.fake.state().is_broken = true;
+
+    let second = studio.worker().await;
+    until(|| studio.fake.calls("inspect") == 1).await;
+    studio.until_phase(id, Phase::Rendering).await;
+    studio.fake.state().is_broken = false;
+    studio.fake.finish("rq-1-1");
+    let record = studio.until_status(id, Status::Completed).await;
+    second.stop().await;
+
+    assert_eq!((record.render.counts.render, studio.fake.submits()), (0, 1));
+}
