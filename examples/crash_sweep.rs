@@ -118,6 +118,20 @@ fn numbers(transaction: In) -> Step {
     listening(step)
 }
 
+/// The same with the writer for tables, whose rows are committed together with the chunk in one statement on PostgreSQL.
+fn numbers_of_table() -> Step {
+    let step = Step::chunk("numbers", CHUNK)
+        .reader(ItemsReader::new("numbers", 1..=ROWS))
+        .writer_with(|scope| {
+            let run = scope.text("run")?;
+            let values = move |number: &i64| vec![run.clone().into(), (*number).into()];
+            Ok(SqlWriter::new(scope.store(), "swept", ["run", "id"], values))
+        })
+        .skip([ErrorKind::CONSTRAINT], 10)
+        .threads(threads());
+    listening(step)
+}
+
 /// Writes the same numbers into a file and the table, and the numbers that the table refuses into another file. The
 /// file is written first, so the step has to remove refused numbers from it.
 fn numbers_and_files() -> Step {
@@ -144,6 +158,7 @@ fn main() -> ExitCode {
     };
     app.job(Job::new("sweep").step(numbers(In::ChunksOwn)))
         .job(Job::new("leaky").step(numbers(In::Another)))
+        .job(Job::new("table").step(numbers_of_table()))
         .job(Job::new("files").step(numbers_and_files()))
         .job(Job::new("phoenix").step(numbers(In::ChunksOwn)).on_crash(OnCrash::Restart { limit: 3 }))
         .run()

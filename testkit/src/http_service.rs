@@ -133,7 +133,12 @@ fn serve(
         }
         stream.write_all(head.as_bytes())?;
         stream.write_all(b"\r\n")?;
-        let sent = if reply.is_cut { reply.body.len() / 2 } else { reply.body.len() };
+        let sent = match (request.method.as_str(), reply.is_cut) {
+            // The length is that of the body which GET would get.
+            ("HEAD", _) => 0,
+            (_, true) => reply.body.len() / 2,
+            (_, false) => reply.body.len(),
+        };
         stream.write_all(&reply.body.as_bytes()[..sent])?;
         stream.flush()?;
         if reply.is_cut {

@@ -4,7 +4,7 @@
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
-//! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`http_service`] (a service whose answers a test
+//! [`mariadb`], [`kafka`], [`moto`] and [`nexrender`] (servers made of it), [`http_service`] (a service whose answers a test
 //! decides), [`java`] (programs with jars), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing) and [`long`] (how much a sweep does).
@@ -15,6 +15,7 @@ pub mod java;
 pub mod kafka;
 pub mod long;
 pub mod mariadb;
+pub mod moto;
 pub mod nexrender;
 pub mod pgbouncer;
 pub mod postgres;

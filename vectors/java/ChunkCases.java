@@ -1,9 +1,11 @@
 // Runs random chunk steps on the real Spring Batch and prints what they did, in the form of chunk.txt.
 //
-// java -cp 'lib/*' ChunkCases.java SEED COUNT > chunk_cases.txt
+// java -cp 'lib/*' ChunkCases.java SEED COUNT > chunk_random.txt
+// java -cp 'lib/*' ChunkCases.java SEED COUNT restart > chunk_restart.txt   (only steps that fail, which are restarted twice)
 import java.util.*;
 import java.util.stream.*;
 import org.springframework.batch.core.*;
+import org.springframework.batch.core.job.SimpleStepHandler;
 import org.springframework.batch.core.repository.JobRepository;
 import org.springframework.batch.core.repository.support.JobRepositoryFactoryBean;
 import org.springframework.batch.core.scope.context.ChunkContext;
@@ -45,6 +47,8 @@ public class ChunkCases {
         TreeSet<Integer> filters = new TreeSet<>();
         TreeSet<Integer> skip = new TreeSet<>(), retry = new TreeSet<>(), noRollback = new TreeSet<>();
         boolean tolerant, transactional = true;
+        /** Whether nothing fails any more after the first run. */
+        boolean heals;
 
         static Case random(Random random) {
             Case c = new Case();
@@ -82,6 +86,7 @@ public class ChunkCases {
                 if (!fails[phase].items.isEmpty()) text.append(" " + PHASES[phase] + "=" + fails[phase].text());
             if (!filters.isEmpty())
                 text.append(" filter=" + filters.stream().map(String::valueOf).collect(Collectors.joining(",")));
+            if (heals) text.append(" heals");
             if (!tolerant) return text + " plain";
             text.append(" limit=" + limit);
             if (!skip.isEmpty()) text.append(" skip=" + kinds(skip));
@@ -93,8 +98,16 @@ public class ChunkCases {
 
     static class Trace implements ChunkListener, SkipListener<Integer, Integer> {
         final List<String> calls = new ArrayList<>();
-        public void afterChunk(ChunkContext context) { calls.add("|C"); }
-        public void afterChunkError(ChunkContext context) { calls.add("|R"); }
+        final Set<Integer> written = new HashSet<>(), committed = new HashSet<>();
+        /** Whether an item was written again that was committed before. */
+        boolean repeats;
+        void write(List<? extends Integer> items) {
+            calls.add("w" + items);
+            repeats |= items.stream().anyMatch(committed::contains);
+            written.addAll(items);
+        }
+        public void afterChunk(ChunkContext context) { calls.add("|C"); committed.addAll(written); written.clear(); }
+        public void afterChunkError(ChunkContext context) { calls.add("|R"); written.clear(); }
         public void onSkipInRead(Throwable t) { calls.add("SR"); }
         public void onSkipInProcess(Integer item, Throwable t) { calls.add("SP" + item); }
         public void onSkipInWrite(Integer item, Throwable t) { calls.add("SW" + item); }
@@ -103,7 +116,8 @@ public class ChunkCases {
     static class Reader extends AbstractItemCountingItemStreamItemReader<Integer> {
         final Case c; int at;
         Reader(Case c) { this.c = c; setName("r"); }
-        protected void doOpen() {}
+        protected void doOpen() { at = 0; }
+        protected void jumpToItem(int item) { at = item; }
         protected void doClose() {}
         protected Integer doRead() {
             if (at >= c.items) return null;
@@ -125,12 +139,20 @@ public class ChunkCases {
         JobRepository repository = factory.getObject();
         Random random = new Random(Long.parseLong(args[0]));
         int count = Integer.parseInt(args[1]);
+        boolean restarts = args.length > 2;
         Set<String> titles = new HashSet<>();
         while (titles.size() < count) {
             Case c = Case.random(random);
+            c.heals = restarts && random.nextInt(3) == 0;
             String title = c.title();
             if (c.fails[0].items.isEmpty() && c.fails[1].items.isEmpty() && c.fails[2].items.isEmpty()) continue;
-            if (titles.add(title)) run(title, c, repository, manager);
+            if (titles.contains(title)) continue;
+            List<String> told = run(title, c, repository, manager, restarts ? 3 : 1);
+            if (restarts && told.size() < 4) continue;
+            // What Tidemill knowingly does otherwise.
+            if (told.stream().anyMatch(line -> line.contains("=TerminatedRetryException") || line.contains("=ItemStreamException"))) continue;
+            titles.add(title);
+            told.forEach(System.out::println);
         }
     }
 
@@ -141,21 +163,11 @@ public class ChunkCases {
         return kept;
     }
 
-    static void run(String title, Case c, JobRepository repository, DataSourceTransactionManager manager) throws Exception {
-        Trace trace = new Trace();
-        ItemProcessor<Integer, Integer> processor = item -> {
-            trace.calls.add("p" + item);
-            if (c.fails[1].fails(item)) throw new ProcessError();
-            return c.filters.contains(item) ? null : item;
-        };
-        ItemWriter<Integer> writer = items -> {
-            trace.calls.add("w" + items.getItems());
-            for (Integer item : items) if (c.fails[2].fails(item)) throw new WriteError();
-        };
+    static Step step(Case c, ItemProcessor<Integer, Integer> processor, ItemWriter<Integer> writer, Trace trace,
+            JobRepository repository, DataSourceTransactionManager manager) {
         SimpleStepBuilder<Integer, Integer> simple = new StepBuilder("s", repository)
             .<Integer, Integer>chunk(c.chunk, manager)
             .reader(new Reader(c)).processor(processor).writer(writer);
-        Step step;
         if (c.tolerant) {
             FaultTolerantStepBuilder<Integer, Integer> built = simple.faultTolerant().skipLimit(c.limit);
             c.skip.forEach(kind -> built.skip(KINDS.get(kind)));
@@ -165,23 +177,46 @@ public class ChunkCases {
             if (!c.transactional) built.processorNonTransactional();
             built.listener((ChunkListener) trace);
             built.listener((SkipListener<Integer, Integer>) trace);
-            step = built.build();
-        } else {
-            step = simple.listener((ChunkListener) trace).build();
+            return built.build();
         }
-        JobExecution job = repository.createJobExecution("j",
-            new JobParametersBuilder().addString("title", UUID.randomUUID().toString()).toJobParameters());
-        StepExecution run = job.createStepExecution("s");
-        repository.add(run);
-        step.execute(run);
-        System.out.printf("%s %s read=%d write=%d filter=%d rs=%d ps=%d ws=%d commit=%d rollback=%d%n", title, run.getStatus(),
-            run.getReadCount(), run.getWriteCount(), run.getFilterCount(), run.getReadSkipCount(),
-            run.getProcessSkipCount(), run.getWriteSkipCount(), run.getCommitCount(), run.getRollbackCount());
-        System.out.println("    " + String.join(" ", trace.calls));
-        if (run.getStatus() != BatchStatus.COMPLETED) {
+        return simple.listener((ChunkListener) trace).build();
+    }
+
+    static List<String> run(String title, Case c, JobRepository repository, DataSourceTransactionManager manager, int runs)
+            throws Exception {
+        Trace trace = new Trace();
+        ItemProcessor<Integer, Integer> processor = item -> {
+            trace.calls.add("p" + item);
+            if (c.fails[1].fails(item)) throw new ProcessError();
+            return c.filters.contains(item) ? null : item;
+        };
+        ItemWriter<Integer> writer = items -> {
+            trace.write(items.getItems());
+            for (Integer item : items) if (c.fails[2].fails(item)) throw new WriteError();
+        };
+        var parameters = new JobParametersBuilder().addString("title", UUID.randomUUID().toString()).toJobParameters();
+        List<String> told = new ArrayList<>();
+        for (int left = runs; left > 0; left--) {
+            JobExecution job = repository.createJobExecution("j", parameters);
+            trace.calls.clear();
+            // A step remembers what it has retried, so a restart has a new one, as in another process.
+            Step step = step(c, processor, writer, trace, repository, manager);
+            StepExecution run = new SimpleStepHandler(repository).handleStep(step, job);
+            told.add(String.format("%s %s read=%d write=%d filter=%d rs=%d ps=%d ws=%d commit=%d rollback=%d",
+                left == runs ? title : "   ", run.getStatus(), run.getReadCount(), run.getWriteCount(), run.getFilterCount(),
+                run.getReadSkipCount(), run.getProcessSkipCount(), run.getWriteSkipCount(), run.getCommitCount(),
+                run.getRollbackCount()));
+            told.add("    " + String.join(" ", trace.calls));
+            if (run.getStatus() == BatchStatus.COMPLETED) break;
             Throwable cause = run.getFailureExceptions().get(0);
-            System.out.printf("    exit=%s cause=%s ctx=%s%n", run.getExitStatus().getExitCode(),
-                cause.getClass().getSimpleName(), kept(run.getExecutionContext()));
+            told.add(String.format("    exit=%s cause=%s ctx=%s", run.getExitStatus().getExitCode(),
+                cause.getClass().getSimpleName(), kept(run.getExecutionContext())));
+            if (c.heals) for (Fails fails : c.fails) fails.items.clear();
+            job.setStatus(BatchStatus.FAILED);
+            job.setEndTime(java.time.LocalDateTime.now());
+            repository.update(job);
         }
+        // Tidemill writes no item again that was committed.
+        return trace.repeats ? List.of() : told;
     }
 }

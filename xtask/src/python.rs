@@ -99,11 +99,21 @@ pub(crate) const SMTP: Pins = Pins {
 /// What the tests write and read files with that our readers and writers share.
 pub(crate) const FORMATS: Pins = Pins {
     folder: "formats",
-    packages: &["openpyxl==", "zstandard=="],
+    packages: &["fastavro==", "openpyxl==", "pyarrow==", "zstandard=="],
     file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-formats.txt"),
     text: include_str!("../python/requirements-formats.txt"),
     version: "sys.version_info >= (3, 11)",
-    size: "about 20 MB",
+    size: "about 240 MB",
+};
+
+/// The S3 server that the tests read and write objects of.
+pub(crate) const MOTO: Pins = Pins {
+    folder: "moto",
+    packages: &["moto=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-moto.txt"),
+    text: include_str!("../python/requirements-moto.txt"),
+    version: "sys.version_info >= (3, 11)",
+    size: "about 140 MB",
 };
 
 impl Pins {
@@ -193,7 +203,8 @@ mod tests {
             (AIRFLOW, 100, "apache-airflow 2"),
             (OPENAPI, 30, "openapi-python-client 0"),
             (SMTP, 2, "aiosmtpd 1"),
-            (FORMATS, 2, "openpyxl 3"),
+            (FORMATS, 6, "fastavro 1"),
+            (MOTO, 20, "moto 5"),
         ] {
             let lines: Vec<&str> = pins.text.lines().filter(|line| !line.starts_with('#')).collect();
 

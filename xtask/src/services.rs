@@ -4,7 +4,7 @@ use crate::jars::{self, KAFKA, SPRING};
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
-use crate::python::{AIRFLOW, FORMATS, OPENAPI, SMTP};
+use crate::python::{AIRFLOW, FORMATS, MOTO, OPENAPI, SMTP};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
@@ -41,8 +41,11 @@ const OPENAPI_PYTHON: &str = "TIDEMILL_TEST_OPENAPI_PYTHON";
 /// Where tests find a Python that has aiosmtpd.
 const SMTP_PYTHON: &str = "TIDEMILL_TEST_SMTP_PYTHON";
 
-/// Where tests find a Python that has openpyxl and zstandard.
+/// Where tests find a Python that has openpyxl, zstandard, pyarrow and fastavro.
 const FORMATS_PYTHON: &str = "TIDEMILL_TEST_FORMATS_PYTHON";
+
+/// Where tests find a Python that has moto.
+const MOTO_PYTHON: &str = "TIDEMILL_TEST_MOTO_PYTHON";
 
 /// Where tests find a cargo-deny.
 const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
@@ -59,6 +62,7 @@ pub(crate) struct Services {
     openapi: Service<()>,
     smtp: Service<()>,
     formats: Service<()>,
+    moto: Service<()>,
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
@@ -85,7 +89,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 15] = [
+const COMPONENTS: [Component; 16] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -125,6 +129,11 @@ const COMPONENTS: [Component; 15] = [
         is_there: || given_url(FORMATS_PYTHON).is_some() || FORMATS.can_be_installed(),
     },
     Component {
+        name: "moto",
+        packages: "python3-venv",
+        is_there: || given_url(MOTO_PYTHON).is_some() || MOTO.can_be_installed(),
+    },
+    Component {
         name: "kafka",
         packages: "openjdk-17-jdk-headless maven python3-venv",
         is_there: kafka::can_be_installed,
@@ -160,6 +169,7 @@ impl Services {
         let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
         let smtp = Service::kept("smtp", SMTP_PYTHON, || SMTP.python(cancel))?;
         let formats = Service::kept("formats", FORMATS_PYTHON, || FORMATS.python(cancel))?;
+        let moto = Service::kept("moto", MOTO_PYTHON, || MOTO.python(cancel))?;
         let kafka_home = Service::kept("kafka", HOME, || KAFKA.home(cancel))?;
         let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
@@ -180,6 +190,7 @@ impl Services {
             openapi,
             smtp,
             formats,
+            moto,
             kafka,
             kafka_home,
             kafka_python,
@@ -199,6 +210,7 @@ impl Services {
         self.openapi.tell(command);
         self.smtp.tell(command);
         self.formats.tell(command);
+        self.moto.tell(command);
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
@@ -338,7 +350,7 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,kafka,spring,\
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,moto,kafka,spring,\
                      nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }

@@ -34,9 +34,12 @@ impl Report {
 
     /// The median of the rows per second.
     fn median(&self, case: Case) -> f64 {
-        let mut rates: Vec<f64> = self.of(case).map(Measured::rows_per_second).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+        median(self.of(case).map(Measured::rows_per_second).collect())
+    }
+
+    /// The measured cases, in order: Spring Batch may be missing.
+    fn cases(&self) -> impl Iterator<Item = Case> {
+        Case::ALL.into_iter().filter(|case| self.of(*case).next().is_some())
     }
 
     fn resident_mb(&self, case: Case) -> Option<f64> {
@@ -73,10 +76,6 @@ impl Report {
 
     /// The median of the CPU seconds of the process and of the server.
     fn cpu(&self, case: Case) -> (f64, f64) {
-        let median = |mut all: Vec<f64>| {
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied().unwrap_or(0.0)
-        };
         let own = self.of(case).filter_map(|measured| measured.cpu_seconds).collect();
         (median(own), median(self.of(case).map(|measured| measured.server_seconds).collect()))
     }
@@ -112,7 +111,7 @@ impl Report {
             "{:<46} {:>10} {:>7} {:>7} {:<7} {:>4} {:>6}",
             "case", "rows/s", "ratio", "wanted", "verdict", "MB", "verdict"
         );
-        for case in Case::ALL {
+        for case in self.cases() {
             let _infallible = writeln!(text, "{}", self.line(case).trim_end());
         }
         let _infallible = writeln!(text, "\nat most {RESIDENT_MB_MAX} MB are wanted of each job");
@@ -129,7 +128,7 @@ impl Report {
     fn spring_table(&self) -> String {
         let mut text =
             String::from("\nagainst Spring Batch, with CPU seconds of the process + of the server\n\n");
-        for case in Case::ALL {
+        for case in self.cases() {
             let (Some((spring, _)), Some((ratio, least))) = (case.spring(), self.spring_ratio(case)) else {
                 continue;
             };
@@ -180,8 +179,8 @@ impl Report {
     }
 
     pub(super) fn json(&self) -> Value {
-        let cases: Vec<Value> = Case::ALL
-            .into_iter()
+        let cases: Vec<Value> = self
+            .cases()
             .map(|case| {
                 let (ratio, wanted) = self.ratio(case).unzip();
                 let (spring_ratio, spring_wanted) = self.spring_ratio(case).unzip();
@@ -209,6 +208,11 @@ impl Report {
             "missed": self.missed(),
         })
     }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn megabytes(resident_mb: Option<f64>) -> String {

@@ -17,6 +17,8 @@ use tidemill_domain::job::parameter::{
 };
 
 pub(crate) use call::invalid_calls;
+#[cfg(not(feature = "columnar"))]
+pub(crate) use file::BUILT_WITHOUT_COLUMNAR;
 pub(crate) use reference::mark;
 
 /// The files of the same folder, which jobs can call.
@@ -36,6 +38,9 @@ pub(crate) fn outside(
     let mut checker = Checker { gaps: gaps.clone(), ..Checker::of(file) };
     for step in all_steps(&file.steps) {
         checker.connections(step, known.connections);
+        if known.lacks_objects {
+            checker.objects(step);
+        }
     }
     checker.channels(known.channels);
     checker.calls(neighbours);

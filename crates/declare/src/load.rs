@@ -18,6 +18,8 @@ pub struct Known<'a> {
     pub channels: Option<&'a [String]>,
     /// Names of the program's own jobs, which files must not declare again.
     pub own_jobs: &'a [String],
+    /// Whether the program was built without object stores, so that their URLs are refused.
+    pub lacks_objects: bool,
 }
 
 /// The job files of a folder, sorted by name.

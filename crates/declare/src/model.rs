@@ -211,6 +211,9 @@ pub struct PartitionsFile {
 pub enum PartitionBy {
     /// One for each file of a pattern; `${file}` is its path.
     File { pattern: At<String> },
+    /// One for each row group of the Parquet files or record batch of the Arrow files of a pattern; `${file}` is the path,
+    /// `${row_group}` the number.
+    RowGroup { pattern: At<String> },
     /// Ranges of a numeric column; `${range.from}` and `${range.to}` are the inclusive bounds.
     Range {
         column: At<String>,

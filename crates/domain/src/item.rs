@@ -2,11 +2,13 @@
 //!
 //! An item can have any type. [`Row`] is for jobs without a type: named [`Value`]s from a table or a file.
 
+mod columnar;
 mod order;
 mod row;
 mod rule;
 mod value;
 
+pub use columnar::{BadFieldType, Codec, ColumnarFormat, ColumnarKind, DIGITS_MAX, FieldType};
 pub use order::Direction;
 pub use row::{FromValue, Row, RowError};
 pub use rule::{ColumnRules, ColumnType, is_missing};

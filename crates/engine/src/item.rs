@@ -5,6 +5,7 @@
 pub mod compose;
 pub mod reader;
 pub mod sql;
+pub mod storage;
 pub mod writer;
 
 mod compression;
@@ -13,6 +14,7 @@ pub(crate) mod file_output;
 mod lookup;
 mod roots;
 mod sorted;
+mod source;
 
 pub use compose::{
     AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
@@ -27,6 +29,7 @@ pub use reader::{
 };
 pub use roots::{Roots, RootsError};
 pub use sorted::SortedReader;
+pub use source::{ReadAt, Source};
 pub use writer::{
     Align, CsvWriter, FixedWidthWriter, ItemsWriter, JsonLinesWriter, JsonWriter, OutboxWriter,
     StatementWriter, TextWriter, XmlWriter,

@@ -34,6 +34,6 @@ pub use keyset::KeysetReader;
 pub use offset::OffsetReader;
 pub use position::{value_from_json, value_to_json};
 pub use query::{SqlQuery, Values};
-pub use table::{Mode, TableWriter};
+pub use table::{Mode, StagedRows, TableWriter};
 
 pub(crate) use failure::statement_kind;

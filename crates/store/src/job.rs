@@ -1,6 +1,6 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
-//! Reading order: [`launch`], [`execution`] (its course), [`step`], [`partition`], [`previous_run`] (where a
+//! Reading order: [`launch`], [`execution`] (its course), [`step`], [`chunk`], [`partition`], [`previous_run`] (where a
 //! step of another instance ended), [`operate`] (operator actions), [`orphan`] (executions whose process is gone),
 //! [`purge`] (retention), [`list`] and [`track`] (for people), [`watch`] (for alerts and metrics).
 //!
@@ -17,6 +17,7 @@
 //! Executions that Spring Batch has written have no row in `tidemill_job_execution`. They are listed, and an operator
 //! may act on them; nothing automatic happens to them.
 
+pub mod chunk;
 pub(crate) mod columns;
 pub mod execution;
 pub mod launch;
@@ -27,10 +28,12 @@ pub mod partition;
 pub mod previous_run;
 pub mod purge;
 pub mod record;
+mod staged;
 pub mod step;
 pub mod track;
 pub mod watch;
 
+pub use chunk::{ChunkPlace, ChunkSave, ChunkSaved};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::ExecutionChanged;
@@ -42,7 +45,8 @@ pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
     RunRecord, StepRecord, StopRequest, StoredContext,
 };
-pub use step::{ChunkPlace, ChunkSave, ChunkSaved, RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
+pub use staged::Staged;
+pub use step::{RejectRecord, RejectRow, StepEnd, StepRequest, StepStart};
 pub use track::{ExecutionTally, Failure};
 pub use watch::FailedJob;
 

@@ -179,6 +179,8 @@ impl App {
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
         tidemill_engine::environment::withhold(loaded.secret_variables.iter().cloned());
+        #[cfg(feature = "objects")]
+        crate::declared::install_objects(&loaded.settings);
         let late = |failure| (failure, output);
         let own = Definitions::of(jobs, schedules);
         let folder = match cli.command.needs_jobs() {
@@ -284,5 +286,15 @@ mod tests {
         // Without the jobs, the command fails because the database cannot be reached.
         assert_eq!(refused(["no step", "either"]), ExitCode::from(Exit::Usage.number()));
         assert_eq!(App::new().run_with(nowhere), ExitCode::from(Exit::Unreachable.number()));
+    }
+
+    #[cfg(feature = "objects")]
+    #[test]
+    fn the_jobs_of_a_program_without_job_files_can_use_object_stores() {
+        let nowhere = ["x", "--database", "postgres://nobody@127.0.0.1:1/x", "job", "list"];
+
+        let _unreachable = App::new().run_with(nowhere);
+
+        assert!(tidemill_engine::item::storage::is_installed());
     }
 }

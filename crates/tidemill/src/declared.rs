@@ -15,6 +15,7 @@ use tidemill_declare::{
 };
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::{JobParameters, parameter};
+use tidemill_engine::item::storage;
 use tidemill_engine::job::{InvalidJobFile, Job, JobError, JobRegistry};
 use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_kafka::{KafkaError, KafkaOptions};
@@ -22,6 +23,10 @@ use tidemill_store::item::Database;
 
 /// Maximum number of places to show where a parameter is needed.
 const PLACES_SHOWN: usize = 5;
+
+/// The folder for unfinished files of object stores.
+#[cfg(feature = "objects")]
+const SPOOL_FOLDER: &str = "tidemill-spool";
 
 /// The jobs that a command can run, and how another command finds the same.
 #[derive(Clone, Debug, Default)]
@@ -224,13 +229,31 @@ impl Connections {
     }
 
     fn known<'a>(&'a self, own_jobs: &'a [String]) -> Known<'a> {
-        Known { connections: &self.names, channels: Some(&self.channels), own_jobs }
+        Known {
+            connections: &self.names,
+            channels: Some(&self.channels),
+            own_jobs,
+            lacks_objects: !storage::is_installed(),
+        }
     }
 
     fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Diagnostics> {
         let (kafka, reach) = (self.kafka.as_ref(), &self.reach);
         job(file, &Building { connections: &self.databases, kafka, jobs, reach })
     }
+}
+
+/// Object stores of this process, for jobs of the program and of files.
+#[cfg(feature = "objects")]
+pub(crate) fn install_objects(settings: &Settings) {
+    let url: Option<tidemill_store::DatabaseUrl> = settings.database.url.expose().parse().ok();
+    let folder = match (&settings.jobs.spool, url.as_ref().and_then(tidemill_store::DatabaseUrl::file)) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(file)) => file.with_file_name(SPOOL_FOLDER),
+        (None, None) => PathBuf::from(SPOOL_FOLDER),
+    };
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    storage::install(tidemill_objects::Objects::new(folder));
 }
 
 #[cfg(test)]

@@ -101,11 +101,25 @@ pub mod inbox {
     pub use tidemill_store::inbox::first_time_on;
 }
 
+/// Parquet, Arrow and Avro files as the source and the target of a step.
+#[cfg(feature = "columnar")]
+pub mod columnar {
+    pub use tidemill_columnar::{Columnar, ColumnarReader, ColumnarWriter, row_groups, row_writer, writer};
+    pub use tidemill_domain::item::{Codec, ColumnarFormat, ColumnarKind, FieldType};
+}
+
 /// Services over HTTP as the source and the target of a step.
 pub mod http {
     pub use tidemill_http::{
         Batch, HttpEndpoint, HttpError, HttpReader, HttpRetry, HttpWriter, Paging, Rate,
     };
+}
+
+/// Files in S3, Google Cloud Storage and Azure.
+#[cfg(feature = "objects")]
+pub mod objects {
+    pub use tidemill_engine::item::storage::{Storage, install};
+    pub use tidemill_objects::Objects;
 }
 
 /// Topics of Kafka as the items of a step.

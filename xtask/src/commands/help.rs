@@ -36,7 +36,7 @@ Commands:
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               mysql, chromium, spark, airflow, boto3, openapi, smtp, formats, kafka, spring,
+                               mysql, chromium, spark, airflow, boto3, openapi, smtp, formats, moto, kafka, spring,
                                nexrender, cargo-deny, curl, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
@@ -45,7 +45,8 @@ Environment:
   TIDEMILL_TEST_BOTO3_PYTHON   a Python with boto3, likewise
   TIDEMILL_TEST_OPENAPI_PYTHON a Python with openapi-spec-validator and openapi-python-client, likewise
   TIDEMILL_TEST_SMTP_PYTHON    a Python with aiosmtpd, likewise
-  TIDEMILL_TEST_FORMATS_PYTHON a Python with openpyxl and zstandard, likewise
+  TIDEMILL_TEST_FORMATS_PYTHON a Python with openpyxl, zstandard, pyarrow and fastavro, likewise
+  TIDEMILL_TEST_MOTO_PYTHON    a Python with moto, likewise
   TIDEMILL_TEST_KAFKA          a broker (HOST:PORT) to test against instead of a private one
   TIDEMILL_TEST_KAFKA_HOME     a folder with the jars of Kafka instead of one in the user's cache
   TIDEMILL_TEST_KAFKA_PYTHON   a Python with confluent-kafka, likewise

@@ -82,6 +82,7 @@ fn without_spring_batch_its_targets_are_neither_met_nor_missed() {
 
     assert_eq!(report.missed(), [""; 0]);
     assert!(report.table().contains("not measured"), "{}", report.table());
+    assert!(!report.table().contains("Spring Batch: "), "{}", report.table());
 }
 
 #[test]

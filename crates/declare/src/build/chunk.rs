@@ -1,5 +1,6 @@
 //! Chunk steps: their parts, their policies, and the partitions that a step is divided into.
 
+use super::file::columnar::row_groups;
 use super::file::source_rejects;
 use super::names::ParameterNames;
 use super::path::FilePath;
@@ -77,6 +78,13 @@ impl Builder<'_> {
                     }
                 };
                 Step::partitioned(name, worker, files)
+            }
+            PartitionBy::RowGroup { pattern } => {
+                let (pattern, declared) = (self.path(pattern, None)?, self.parameter_names());
+                Step::partitioned(name, worker, move |scope: &StepScope, _grid: usize| {
+                    let files = pattern.rendered(scope, &declared.in_step(scope))?;
+                    row_groups(&files, pattern.roots.as_ref())
+                })
             }
             PartitionBy::Range { column, table, count, connection } => {
                 let mut ranges = RangePartitioner::new(&table.value, &column.value);

@@ -1,5 +1,8 @@
 //! Readers and writers of files, by format.
 
+#[cfg_attr(not(feature = "columnar"), path = "file/no_columnar.rs")]
+pub(super) mod columnar;
+
 use super::endpoint::{Make, READ};
 use super::path::FilePath;
 use super::{Builder, Built};
@@ -14,7 +17,7 @@ use tidemill_engine::item::writer::FileWriter;
 use tidemill_engine::item::writer::file::Layout;
 use tidemill_engine::item::{
     BoxReader, BoxWriter, CsvReader, CsvWriter, ExcelReader, FixedWidthReader, FixedWidthWriter,
-    JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter,
+    JsonLinesReader, JsonLinesWriter, JsonReader, JsonWriter, XmlReader, XmlWriter, storage,
 };
 use tidemill_engine::job::StepScope;
 use tidemill_engine::job::reject::SourceRejects;
@@ -46,6 +49,7 @@ impl Builder<'_> {
                     BoxReader::new(if xml.columns.is_empty() { reader } else { reader.columns(&xml.columns) })
                 }
                 FileFormat::Excel(excel) => excel_reader(excel, place)?,
+                FileFormat::Columnar(columnar) => columnar::reader(columnar, place)?,
                 FileFormat::Json => {
                     let reader: JsonReader<Row> = reader(&file, place)?;
                     BoxReader::new(reader)
@@ -86,6 +90,7 @@ impl Builder<'_> {
                     finished(writer, &file, &path)
                 }
                 FileFormat::Excel(_) => return Err(ItemError::fatal("spreadsheets are only read")),
+                FileFormat::Columnar(columnar) => columnar::writer(&name, target, columnar, &path)?,
                 FileFormat::JsonLines => finished(JsonLinesWriter::rows(&name, target), &file, &path),
                 FileFormat::Json => finished(JsonWriter::rows(&name, target), &file, &path),
             })
@@ -100,8 +105,11 @@ enum Source {
 
 fn source(path: &FilePath, scope: &StepScope, names: &Names) -> Result<Source, ItemError> {
     let rendered = path.rendered(scope, names)?;
-    // A file that exists under this very name is not a pattern.
-    let is_pattern = rendered.contains(['*', '?', '[']) && !std::path::Path::new(&rendered).is_file();
+    // The file of a partition is not a pattern, nor is one that exists under this very name.
+    let is_of_partition = scope.context().get_text("file") == Some(rendered.as_str());
+    let is_pattern = rendered.contains(['*', '?', '['])
+        && !is_of_partition
+        && !storage::is_file(std::path::Path::new(&rendered));
     Ok(if is_pattern { Source::Pattern(rendered) } else { Source::One(rendered) })
 }
 
@@ -134,7 +142,8 @@ fn reader<F: Format>(
         Source::Pattern(pattern) => FileReader::rows_pattern(READ, pattern),
         Source::One(path) => FileReader::rows(READ, path),
     };
-    let reader = reader.encoding(file.encoding).skip_lines(file.skip_lines).count_total();
+    let reader = reader.encoding(file.encoding).skip_lines(file.skip_lines);
+    let reader = if file.is_counted { reader.count_total() } else { reader };
     let reader = match file.compression {
         Some(compression) => reader.compression(compression),
         None => reader,

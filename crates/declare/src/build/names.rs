@@ -33,7 +33,7 @@ impl ParameterNames {
         if let Some(file) = context.get("file").and_then(|file| file.as_str()) {
             names.insert("file".to_owned(), file.into());
         }
-        for (key, name) in [("from", "range.from"), ("to", "range.to")] {
+        for (key, name) in [("from", "range.from"), ("to", "range.to"), ("row_group", "row_group")] {
             if let Some(bound) = context.get_long(key) {
                 names.insert(name.to_owned(), bound.into());
             }

@@ -38,7 +38,9 @@ impl Builder<'_> {
         let template = self.template(text)?;
         let by = chunk.and_then(|chunk| chunk.partitions.as_ref()).map(|partitions| &partitions.value.by);
         let pattern = match by {
-            Some(PartitionBy::File { pattern }) => Some(self.template(pattern)?),
+            Some(PartitionBy::File { pattern } | PartitionBy::RowGroup { pattern }) => {
+                Some(self.template(pattern)?)
+            }
             _ => None,
         };
         let roots = self.roots(&template, pattern.as_ref());

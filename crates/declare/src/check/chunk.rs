@@ -4,11 +4,13 @@ use super::Checker;
 use super::reference::partition_names;
 use crate::diagnostic::did_you_mean;
 use crate::model::{
-    At, ChunkFile, KafkaFile, OutboxFile, PartitionBy, ReadFile, TableFile, WriteFile, WriteMode,
+    At, ChunkFile, DataFile, FileFormat, KafkaFile, OutboxFile, PartitionBy, ReadFile, TableFile, WriteFile,
+    WriteMode,
 };
 use crate::template::Template;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
+use tidemill_domain::item::ColumnarKind;
 use tidemill_domain::job::flow::matches;
 use tidemill_domain::outbox::event::{check_headers, check_name, check_topic};
 use tidemill_domain::outbox::{BadEvent, Headers};
@@ -174,6 +176,14 @@ impl Checker<'_> {
             self.fixed(column, "a column");
             self.fixed(table, "a table");
         }
+        // A row group is chosen by the engine, and not by the path.
+        let (to_read, to_write) = match &partitions.value.by {
+            PartitionBy::RowGroup { pattern } => {
+                self.row_groups(pattern, chunk);
+                (&own[..1], &own[1..])
+            }
+            PartitionBy::File { .. } | PartitionBy::Range { .. } => (own, own),
+        };
         let source = match &chunk.read.value {
             ReadFile::Sql { query, .. } => Some(query),
             ReadFile::Http(file) => Some(&file.endpoint.url),
@@ -187,21 +197,33 @@ impl Checker<'_> {
             Err(_) => own.iter().map(|name| (*name).to_owned()).collect(),
         };
         let used = names(source);
-        if own.iter().any(|name| !used.iter().any(|used| used == name)) {
+        if to_read.iter().any(|name| !used.iter().any(|used| used == name)) {
             let what = "every partition would read the same items";
-            let fix = match own {
+            let fix = match to_read {
                 ["file"] => "write \"${file}\" as the path",
                 _ => "limit the query to the range: where id between ${range.from} and ${range.to}",
             };
-            self.wrong(source, what, fix).why = Some(format!("its text does not have {}", marked(own)));
+            self.wrong(source, what, fix).why = Some(format!("its text does not have {}", marked(to_read)));
         }
         for path in chunk.write.value.paths() {
             let used = names(path);
-            if own.iter().all(|name| !used.iter().any(|used| used == name)) {
+            if to_write.iter().all(|name| !used.iter().any(|used| used == name)) {
                 let what = "all partitions would write the same file";
-                let fix = format!("write a path that has {} in it, or write to a table", marked(&own[..1]));
+                let fix =
+                    format!("write a path that has {} in it, or write to a table", marked(&to_write[..1]));
                 self.wrong(path, what, fix);
             }
+        }
+    }
+
+    fn row_groups(&mut self, pattern: &At<String>, chunk: &ChunkFile) {
+        let kind = match &chunk.read.value {
+            ReadFile::File(DataFile { format: FileFormat::Columnar(columnar), .. }) => Some(columnar.kind),
+            _ => None,
+        };
+        if !matches!(kind, Some(ColumnarKind::Parquet | ColumnarKind::Arrow)) {
+            let what = "only Parquet and Arrow files have row groups";
+            self.wrong(pattern, what, "read parquet or arrow, or write partitions: { by: file, … }");
         }
     }
 

@@ -51,8 +51,8 @@ fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, Vec<&'static str>)> {
 
 fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
     let mut texts = Vec::new();
-    if let Some(At { value: PartitionsFile { by: PartitionBy::File { pattern }, .. }, .. }) =
-        &chunk.partitions
+    if let Some(At { value: PartitionsFile { by, .. }, .. }) = &chunk.partitions
+        && let PartitionBy::File { pattern } | PartitionBy::RowGroup { pattern } = by
     {
         texts.push((pattern, Kind::Path, &[][..]));
     }
@@ -120,6 +120,7 @@ pub(crate) fn mark(file: &mut JobFile) {
 pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { .. }) => &["file"],
+        Some(PartitionBy::RowGroup { .. }) => &["file", "row_group"],
         Some(PartitionBy::Range { .. }) => &["range.from", "range.to"],
         None => &[],
     }

@@ -2,6 +2,7 @@
 
 use super::At;
 use std::ops::Range;
+use tidemill_domain::item::ColumnarFormat;
 use tidemill_engine::item::{Align, Compression, Encoding};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +14,8 @@ pub struct DataFile {
     pub encoding: Encoding,
     /// Lines before the header or the first record.
     pub skip_lines: u64,
+    /// Counts the records first, for the progress bar.
+    pub is_counted: bool,
     pub format: FileFormat,
 }
 
@@ -26,6 +29,8 @@ pub enum FileFormat {
     Xml(XmlFormat),
     /// A sheet; only for reading.
     Excel(ExcelFormat),
+    /// Parquet, Arrow or Avro.
+    Columnar(ColumnarFormat),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -85,6 +90,7 @@ impl FileFormat {
             Self::Json => "json",
             Self::Xml(_) => "xml",
             Self::Excel(_) => "excel",
+            Self::Columnar(columnar) => columnar.kind.as_str(),
         }
     }
 
@@ -96,6 +102,7 @@ impl FileFormat {
             // Only one of them is there: attributes are written, columns are read.
             Self::Xml(xml) => [xml.columns.as_slice(), &xml.attributes].concat(),
             Self::Excel(excel) => excel.columns.clone(),
+            Self::Columnar(columnar) => columnar.columns.iter().map(|(name, _)| name.clone()).collect(),
             Self::JsonLines | Self::Json => Vec::new(),
         }
     }
@@ -105,7 +112,7 @@ impl FileFormat {
         match self {
             Self::JsonLines | Self::Json => true,
             Self::Xml(xml) => xml.columns.is_empty(),
-            Self::Csv(_) | Self::FixedWidth(_) | Self::Excel(_) => false,
+            Self::Csv(_) | Self::FixedWidth(_) | Self::Excel(_) | Self::Columnar(_) => false,
         }
     }
 

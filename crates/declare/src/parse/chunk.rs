@@ -74,13 +74,21 @@ impl Reader<'_> {
     fn partitions(&mut self, node: &Node) -> Option<At<PartitionsFile>> {
         let fields = self.table(node, "partitions", PARTITIONS)?;
         let by = self.required(&fields, "by");
-        let by = by.and_then(|node| self.word(node, "by", &[("file", "file"), ("range", "range")]));
+        let by = by.and_then(|node| {
+            self.word(node, "by", &[("file", "file"), ("row_group", "row_group"), ("range", "range")])
+        });
         let concurrency = self.number_of(&fields, "concurrency", 1..=CONCURRENCY_MAX);
         let is_local = self.truth_of(&fields, "local", Truth::No);
         let by = match by? {
             "file" => {
                 self.refuse_of_other(&fields, "file", &["column", "table", "count", "connection"]);
                 PartitionBy::File { pattern: self.required_text(&fields, "pattern")? }
+            }
+            "row_group" => {
+                self.refuse_of_other(&fields, "row_group", &["column", "table", "count", "connection"]);
+                let example = "partitions: { by: row_group, pattern: \"in/*.parquet\" }";
+                let fields = Fields { table: Table { example, ..PARTITIONS }, ..fields };
+                PartitionBy::RowGroup { pattern: self.required_text(&fields, "pattern")? }
             }
             _ => {
                 self.refuse_of_other(&fields, "range", &["pattern"]);

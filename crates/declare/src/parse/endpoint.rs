@@ -8,10 +8,10 @@ use std::time::Duration;
 use tidemill_kafka::{Format, Isolation, RowFormat};
 
 tables! {
-    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "sql" "kafka" "http"]
-        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, sql, kafka or http";
-    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "outbox" "http" "kafka" "choose"]
-        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml, outbox, http, kafka or choose";
+    READ = "read" ["csv" "fixed_width" "jsonl" "json" "xml" "excel" "parquet" "arrow" "avro" "sql" "kafka" "http"]
+        "read: { csv: { path: \"in.csv\" } }, or with fixed_width, jsonl, json, xml, excel, parquet, arrow, avro, sql, kafka or http";
+    WRITE = "write" ["sql" "csv" "fixed_width" "jsonl" "json" "xml" "parquet" "arrow" "avro" "outbox" "http" "kafka" "choose"]
+        "write: { sql: { table: t, mode: insert } }, or with csv, fixed_width, jsonl, json, xml, parquet, arrow, avro, outbox, http, kafka or choose";
     QUERY = "sql to read" ["query" "key" "connection" "page" "count"]
         "sql: { query: \"select id, name from t\", key: id }";
     KAFKA = "kafka" ["topic" "from" "every_run" "isolation" "format" "key" "timeout"]

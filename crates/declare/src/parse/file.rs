@@ -1,4 +1,6 @@
-//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines, JSON arrays, XML and Excel.
+//! Files that a step reads or writes: CSV, fixed-width columns, JSON lines, JSON arrays, XML and Excel; `columnar` has others.
+
+mod columnar;
 
 use super::fields::shown;
 use super::{Fields, Reader, Table, Truth, all, tables};
@@ -8,23 +10,28 @@ use std::ops::Range;
 use tidemill_engine::item::{Align, Compression, Encoding};
 
 tables! {
-    CSV = "csv" ["path" "delimiter" "quote" "comment" "skip_lines" "header" "columns" "encoding" "compression"]
+    CSV = "csv" ["path" "delimiter" "quote" "comment" "skip_lines" "header" "columns" "encoding" "compression"
+        "count"]
         "csv: { path: \"in.csv\" }";
     CSV_TO_WRITE = "csv" ["path" "delimiter" "quote" "header" "columns" "encoding" "compression"]
         "csv: { path: \"out.csv\" }";
-    FIXED = "fixed_width" ["path" "columns" "unit" "skip_lines" "encoding" "compression"]
+    FIXED = "fixed_width" ["path" "columns" "unit" "skip_lines" "encoding" "compression" "count"]
         "fixed_width: { path: \"in.txt\", columns: { id: 1-6, name: 7-26 } }";
     FIXED_TO_WRITE = "fixed_width" ["path" "columns" "unit" "encoding" "compression"]
         "fixed_width: { path: \"out.txt\", columns: { id: 1-6, name: 7-26 } }";
     COLUMN = "a column" ["at" "align" "pad"]
         "{ at: 1-6, align: right, pad: \"0\" }";
-    JSON_LINES = "jsonl" ["path" "compression"]
+    JSON_LINES = "jsonl" ["path" "compression" "count"]
         "jsonl: { path: \"in.jsonl\" }";
-    JSON = "json" ["path" "compression"]
+    JSON_LINES_TO_WRITE = "jsonl" ["path" "compression"]
+        "jsonl: { path: \"out.jsonl\" }";
+    JSON = "json" ["path" "compression" "count"]
         "json: { path: \"in.json\" }";
+    JSON_TO_WRITE = "json" ["path" "compression"]
+        "json: { path: \"out.json\" }";
     EXCEL = "excel" ["path" "sheet" "header_row" "columns"]
         "excel: { path: \"in.xlsx\", sheet: Payments }";
-    XML = "xml" ["path" "record" "columns" "encoding" "compression"]
+    XML = "xml" ["path" "record" "columns" "encoding" "compression" "count"]
         "xml: { path: \"in.xml\", record: transaction }";
     XML_TO_WRITE = "xml" ["path" "record" "root" "attributes" "encoding" "compression"]
         "xml: { path: \"out.xml\", record: transaction, root: transactions }";
@@ -51,11 +58,16 @@ impl Reader<'_> {
             ("csv", Way::Write) => CSV_TO_WRITE,
             ("fixed_width", Way::Read) => FIXED,
             ("fixed_width", Way::Write) => FIXED_TO_WRITE,
-            ("json", _) => JSON,
+            ("json", Way::Read) => JSON,
+            ("json", Way::Write) => JSON_TO_WRITE,
             ("excel", _) => EXCEL,
             ("xml", Way::Read) => XML,
             ("xml", Way::Write) => XML_TO_WRITE,
-            _ => JSON_LINES,
+            _ => match (kind.parse(), way) {
+                (Ok(kind), _) => return self.columnar(kind, node, way),
+                (Err(_), Way::Read) => JSON_LINES,
+                (Err(_), Way::Write) => JSON_LINES_TO_WRITE,
+            },
         };
         let fields = self.file_table(node, table)?;
         let path = self.required_text(&fields, "path");
@@ -65,6 +77,7 @@ impl Reader<'_> {
         });
         let encoding = fields.get("encoding").map_or(Some(Encoding::Utf8), |node| self.encoding(node));
         let skip_lines = self.number_of(&fields, "skip_lines", 0..=LINES_MAX).unwrap_or(0);
+        let is_counted = self.truth_of(&fields, "count", Truth::No);
         let format = match kind {
             "csv" => FileFormat::Csv(self.csv(&fields, way)?),
             "fixed_width" => FileFormat::FixedWidth(self.fixed_width(&fields)?),
@@ -73,11 +86,12 @@ impl Reader<'_> {
             "excel" => FileFormat::Excel(self.excel(&fields)?),
             _ => FileFormat::JsonLines,
         };
-        Some(DataFile { path: path?, compression: compression?, encoding: encoding?, skip_lines, format })
+        let (path, compression, encoding) = (path?, compression?, encoding?);
+        Some(DataFile { path, compression, encoding, skip_lines, is_counted, format })
     }
 
     /// Explains the table to authors who write only the path.
-    fn file_table<'n>(&mut self, node: &'n Node, table: Table) -> Option<Fields<'n>> {
+    pub(super) fn file_table<'n>(&mut self, node: &'n Node, table: Table) -> Option<Fields<'n>> {
         if let Content::Scalar(text) = &node.content {
             let what = format!("{} is a table of keys, and here is a text", table.what);
             let path = crate::diagnostic::excerpt(text);

@@ -13,7 +13,8 @@ const FILES_MIN: usize = 25;
 fn refusal(path: &Path, folder: &TempDir) -> Option<Diagnostics> {
     let connections = ["warehouse".to_owned(), "shop".to_owned()];
     let channels = ["log".to_owned(), "ops".to_owned()];
-    let known = Known { connections: &connections, channels: Some(&channels), own_jobs: &[] };
+    let known =
+        Known { connections: &connections, channels: Some(&channels), own_jobs: &[], lacks_objects: false };
     if path.is_dir() {
         let invalid = load_folder(path, &known).unwrap().invalid;
         return Diagnostics::join(invalid.into_iter().map(|file| file.problems));

@@ -5,6 +5,7 @@ mod flow;
 mod http;
 mod issue;
 mod lookup;
+mod objects;
 mod outbox;
 mod parameter;
 mod pool;

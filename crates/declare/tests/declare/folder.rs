@@ -185,3 +185,30 @@ fn a_byte_order_mark_is_not_seen() {
 
     assert_eq!(load(folder.path().join("a.yaml")).unwrap().name.value, "a");
 }
+
+#[test]
+fn a_program_without_object_stores_refuses_their_urls_in_every_place() {
+    let job = "job: a
+steps:
+  - name: load
+    chunk: 1
+    partitions: { by: file, pattern: \"s3://lake/in/*.csv\" }
+    read: { csv: { path: \"${file}\" } }
+    process: { lookup: { rate: { read: { json: { path: \"az://lake/rates.json\" } }, key: id, match: row.id, columns: [rate] } } }
+    write: [{ json: { path: \"gs://lake/${file}.json\" } }, { jsonl: { path: \"${file}.jsonl\" } }]
+    skip: { limit: 1, reject: \"s3://lake/rejects.csv\" }
+";
+    let folder = folder(&[("a.yaml", job)]);
+    let path = folder.path().join("a.yaml");
+
+    let refused = load_beside(&path, &Known { lacks_objects: true, ..Known::default() }).unwrap_err();
+
+    let told = headlines(&refused, folder.path());
+    let lines = [5, 7, 8, 9].map(|line| format!("a.yaml:{line}:"));
+    assert!(lines.iter().all(|line| told.iter().any(|one| one.starts_with(line))), "{told:?}");
+    assert!(
+        told.len() == 4 && told.iter().all(|one| one.contains("built without object stores")),
+        "{told:?}"
+    );
+    assert!(load_beside(&path, &Known::default()).is_ok());
+}

@@ -291,6 +291,11 @@ impl<'p> Chunk<'p> {
         }
     }
 
+    /// Whether the next commit has skips to announce.
+    pub fn has_skips(&self) -> bool {
+        !self.announcements.is_empty() || !self.read_skips.is_empty()
+    }
+
     /// The skips to announce before the next commit, in the order of Spring Batch: processed, written, read.
     pub fn take_skips(&mut self) -> Vec<Skip> {
         let mut skips = std::mem::take(&mut self.announcements);

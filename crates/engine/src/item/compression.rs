@@ -3,17 +3,17 @@
 //! A writer packs each chunk as a whole gzip member or zstd frame. So the file can be truncated to any committed chunk and
 //! continued, and it is valid at every commit: the standard programs unpack all members one after the other.
 
+use super::Source;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How many bytes [`Compression::of_start`] needs.
-pub(crate) const MAGIC_BYTES: usize = ZSTD_MAGIC.len();
+/// How many bytes tell how a file is packed.
+const MAGIC_BYTES: usize = ZSTD_MAGIC.len();
 
 tidemill_domain::words! {
     /// How a file is packed.
@@ -47,8 +47,15 @@ impl Compression {
         }
     }
 
-    /// By the first bytes of a file.
-    pub(crate) fn of_start(bytes: &[u8]) -> Self {
+    /// By the first bytes of a file, which is then at its beginning again.
+    pub(crate) fn of_file(file: &mut Source) -> io::Result<Self> {
+        let mut start = Vec::with_capacity(MAGIC_BYTES);
+        file.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut start)?;
+        file.rewind()?;
+        Ok(Self::of_start(&start))
+    }
+
+    fn of_start(bytes: &[u8]) -> Self {
         match bytes {
             _ if bytes.starts_with(&GZIP_MAGIC) => Self::Gzip,
             _ if bytes.starts_with(&ZSTD_MAGIC) => Self::Zstd,
@@ -77,13 +84,13 @@ impl Compression {
 
 /// The unpacked bytes of a file. Only a file that is not packed can be seeked.
 pub(crate) enum Unpacked {
-    Plain(File),
-    Gzip(Box<MultiGzDecoder<File>>),
-    Zstd(Box<zstd::Decoder<'static, io::BufReader<File>>>),
+    Plain(Source),
+    Gzip(Box<MultiGzDecoder<Source>>),
+    Zstd(Box<zstd::Decoder<'static, io::BufReader<Source>>>),
 }
 
 impl Unpacked {
-    pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
+    pub(crate) fn new(file: Source, compression: Compression) -> io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::Plain(file),
             Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(file))),

@@ -9,7 +9,16 @@
 //! A chunk is flushed to disk before it commits, so the file is never shorter than the saved length. Bytes after that
 //! length were never committed and are cut off. The part is locked while it is open, so that two runs cannot write to
 //! it.
+//!
+//! Some formats have an index at their end, so that chunks cannot be appended to a file. Their part has the chunks in another
+//! form, and `publish` makes `<target>.whole` of it first, from the beginning each time that this is tried. That file is
+//! created empty at the beginning and keeps its inode, so a restart knows whether the target is the file that it wanted.
+//!
+//! The part of an object is in a local folder, and `publish` uploads it. A mark tells whether the object is the one that was
+//! wanted.
 
+use crate::clock::SystemIds;
+use crate::item::storage::{self, Existing};
 use crate::item::{Roots, RootsError};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -19,15 +28,21 @@ use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
-#[derive(Debug)]
+/// Makes the finished file of the part, or says why not and what helps. Both are at their beginning. May block.
+pub type Finish = Arc<dyn Fn(File, File) -> Result<(), String> + Send + Sync>;
+
 pub(crate) struct FileOutput {
     creation: Creation,
-    /// Set before `open`, as are `is_syncing` and `roots`.
+    /// Set before `open`, as are `is_syncing`, `finish` and `roots`.
     pub(crate) existing: Existing,
     /// Whether each flush is an fsync.
     pub(crate) is_syncing: bool,
+    pub(crate) finish: Option<Finish>,
     target: PathBuf,
     part: PathBuf,
+    /// What `finish` makes.
+    whole: PathBuf,
+    made: Option<Arc<File>>,
     /// Folders that target and part must be in.
     pub(crate) roots: Option<Roots>,
     name: String,
@@ -37,6 +52,8 @@ pub(crate) struct FileOutput {
     offset: u64,
     /// Length at the last update.
     kept: u64,
+    /// Of an object.
+    mark: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,13 +61,6 @@ enum Creation {
     AtOpen,
     /// When the first line is flushed. Without a line no file is created.
     AtFirstLine,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Existing {
-    Refuse,
-    /// Replaced when the new file is complete.
-    Replace,
 }
 
 #[derive(Debug)]
@@ -67,8 +77,8 @@ impl Clone for FileOutput {
     /// The clone is not open.
     fn clone(&self) -> Self {
         let Self { creation, existing, is_syncing, .. } = *self;
-        let roots = self.roots.clone();
-        Self { creation, existing, is_syncing, roots, ..Self::new(&self.name, self.target.clone()) }
+        let (roots, finish) = (self.roots.clone(), self.finish.clone());
+        Self { creation, existing, is_syncing, roots, finish, ..Self::new(&self.name, self.target.clone()) }
     }
 }
 
@@ -82,7 +92,10 @@ impl FileOutput {
             creation: Creation::AtOpen,
             existing: Existing::Refuse,
             is_syncing: true,
+            finish: None,
             target,
+            whole: PathBuf::new(),
+            made: None,
             part: part.into(),
             roots: None,
             name: name.to_owned(),
@@ -90,6 +103,7 @@ impl FileOutput {
             pending: Vec::new(),
             offset: 0,
             kept: 0,
+            mark: None,
         }
     }
 
@@ -107,11 +121,25 @@ impl FileOutput {
     pub(crate) async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         let saved = |key: &str| context.get(&self.key(key)).and_then(serde_json::Value::as_u64);
         let (saved, inode) = (saved("count"), saved("inode"));
+        self.mark = context.get_text(&self.key("mark")).map(str::to_owned);
+        let object = storage::url(&self.target);
+        if let Some(url) = object {
+            let part = storage::part_of(url);
+            self.part = part.map_err(|source| ItemError::fatal(self.cannot_create(source)))?;
+        }
+        self.whole = self.part.with_extension("whole");
         if let Some(roots) = &self.roots {
-            // From here on the paths are free of links.
-            let (target, part) = (roots.target(&self.target), roots.target(&self.part));
-            self.target = target.map_err(|error| unusable(&self.target, error))?;
-            self.part = part.map_err(|error| unusable(&self.part, error))?;
+            // From here on the paths are free of links. The folder of the parts of objects is our own.
+            let count = if object.is_some() {
+                1
+            } else if self.finish.is_some() {
+                3
+            } else {
+                2
+            };
+            for path in [&mut self.target, &mut self.part, &mut self.whole].into_iter().take(count) {
+                *path = roots.target(path).map_err(|error| unusable(path, error))?;
+            }
         }
         match saved {
             None => self.start(),
@@ -156,7 +184,11 @@ impl FileOutput {
     pub(crate) fn update(&mut self, context: &mut ExecutionContext) {
         if let State::Open(file) = &self.state {
             context.put(&self.key("count"), self.offset);
+            let file = self.made.as_ref().unwrap_or(file);
             context.put(&self.key("inode"), file.metadata().ok().map(|metadata| metadata.ino()));
+            if let Some(mark) = &self.mark {
+                context.put(&self.key("mark"), mark.as_str());
+            }
         }
         self.kept = self.offset;
     }
@@ -182,8 +214,24 @@ impl FileOutput {
         }
         let State::Open(file) = &self.state else { return Ok(()) };
         let (file, part, target) = (file.clone(), self.part.clone(), self.target.clone());
-        let existing = self.existing;
-        let published = tokio::task::spawn_blocking(move || publish(&file, &part, &target, existing)).await;
+        let (existing, made) = (self.existing, self.finish.clone().zip(self.made.clone()));
+        let (path, mark) = (self.whole.clone(), self.mark.clone());
+        let publish = move |file: &File, part: &Path, target: &Path| match storage::url(target) {
+            Some(url) => upload(part, url, existing, mark.as_deref().unwrap_or_default()),
+            None => publish(file, part, target, existing),
+        };
+        let publishing = move || {
+            let Some((finish, whole)) = made else { return publish(&file, &part, &target) };
+            let rewound = |mut file: &File| file.rewind().and_then(|()| file.try_clone());
+            let opened = whole.set_len(0).and_then(|()| Ok((rewound(&file)?, rewound(&whole)?)));
+            let (part_read, whole_written) =
+                opened.map_err(|source| OutputError::Write { path: shown(&path), source })?;
+            let finished = finish(part_read, whole_written);
+            finished.map_err(|fault| OutputError::Finish { path: shown(&target), fault })?;
+            publish(&whole, &path, &target)?;
+            remove_if_there(&part).map_err(|source| OutputError::Publish { path: shown(&target), source })
+        };
+        let published = tokio::task::spawn_blocking(publishing).await;
         published.map_err(ItemError::fatal)?.map_err(ItemError::fatal)?;
         self.state = State::Published;
         Ok(())
@@ -192,15 +240,20 @@ impl FileOutput {
     pub(crate) fn discard(&mut self) -> Result<(), ItemError> {
         if let State::Open(_) = self.state {
             self.state = State::Closed;
-            fs::remove_file(&self.part).map_err(|source| ItemError::fatal(self.cannot_write(source)))?;
+            self.remove_parts().map_err(|source| ItemError::fatal(self.cannot_write(source)))?;
         }
         Ok(())
+    }
+
+    fn remove_parts(&self) -> io::Result<()> {
+        remove_if_there(&self.part)?;
+        if self.finish.is_some() { remove_if_there(&self.whole) } else { Ok(()) }
     }
 
     /// Closes the part and leaves it for a restart.
     pub(crate) fn leave(&mut self) {
         self.pending.clear();
-        self.state = State::Closed;
+        (self.state, self.made) = (State::Closed, None);
     }
 
     fn key(&self, what: &str) -> String {
@@ -208,12 +261,17 @@ impl FileOutput {
     }
 
     fn start(&mut self) -> Result<(), OutputError> {
-        if self.existing == Existing::Refuse && self.target.exists() {
+        if self.existing == Existing::Refuse && exists(&self.target)? {
             return Err(OutputError::Exists { path: shown(&self.target) });
         }
+        self.mark = storage::url(&self.target).map(|_| SystemIds.request());
         (self.offset, self.kept) = (0, 0);
         self.state = match self.creation {
-            Creation::AtOpen => State::Open(self.create()?),
+            Creation::AtOpen => {
+                let part = self.create()?;
+                self.open_whole()?;
+                State::Open(part)
+            }
             Creation::AtFirstLine => {
                 remove_if_there(&self.part).map_err(|source| self.cannot_create(source))?;
                 State::Awaiting
@@ -223,19 +281,29 @@ impl FileOutput {
     }
 
     fn resume(&mut self, committed: u64, inode: Option<u64>) -> Result<(), OutputError> {
-        if !self.part.exists() {
-            return match fs::metadata(&self.target) {
-                // The last run ended between renaming the file and recording that.
-                Ok(target) if self.is_ours(&target, committed, inode) => {
-                    (self.offset, self.kept) = (committed, committed);
-                    self.state = State::Published;
-                    Ok(())
+        let is_left = self.part.exists();
+        let is_ours = match storage::url(&self.target) {
+            Some(url) => self.mark.is_some() && find(url)? == self.mark,
+            None if is_left && self.finish.is_none() => false,
+            None => fs::metadata(&self.target).is_ok_and(|target| self.is_ours(&target, committed, inode)),
+        };
+        // The last run ended between renaming or uploading the file and recording that.
+        if is_ours {
+            self.remove_parts().map_err(|source| self.cannot_write(source))?;
+            (self.offset, self.kept) = (committed, committed);
+            self.state = State::Published;
+            return Ok(());
+        }
+        if !is_left {
+            return match committed {
+                0 => self.start(),
+                _ if storage::url(&self.target).is_some() => {
+                    Err(OutputError::Elsewhere { path: shown(&self.part), object: shown(&self.target) })
                 }
-                _ if committed == 0 => self.start(),
                 _ => Err(OutputError::Missing { path: shown(&self.part) }),
             };
         }
-        if self.existing == Existing::Refuse && self.target.exists() {
+        if self.existing == Existing::Refuse && exists(&self.target)? {
             return Err(OutputError::Exists { path: shown(&self.target) });
         }
         let file = self.lock(OpenOptions::new().read(true).write(true))?;
@@ -246,7 +314,7 @@ impl FileOutput {
         file.set_len(committed).map_err(|source| self.cannot_write(source))?;
         (self.offset, self.kept) = (committed, committed);
         self.state = State::Open(Arc::new(file));
-        Ok(())
+        self.open_whole()
     }
 
     fn is_ours(&self, target: &fs::Metadata, committed: u64, inode_of_part: Option<u64>) -> bool {
@@ -280,6 +348,16 @@ impl FileOutput {
             sync_folder(&self.part).map_err(|source| self.cannot_create(source))?;
         }
         Ok(Arc::new(file))
+    }
+
+    /// The lock of the part is that of this file too.
+    fn open_whole(&mut self) -> Result<(), OutputError> {
+        if self.finish.is_some() {
+            // It is truncated when it is filled.
+            let made = OpenOptions::new().write(true).create(true).truncate(false).open(&self.whole);
+            self.made = Some(Arc::new(made.map_err(|source| self.cannot_create(source))?));
+        }
+        Ok(())
     }
 
     fn lock(&self, options: &OpenOptions) -> Result<File, OutputError> {
@@ -328,14 +406,25 @@ enum OutputError {
     )]
     Missing { path: String },
     #[error(
+        "the unfinished file {path} of the object {object} is not on this host; restart the job on the host and with the \
+         jobs.spool and the working folder of the last run, or start the job anew"
+    )]
+    Elsewhere { path: String, object: String },
+    #[error(
         "the unfinished output file {path} has {found} bytes, but the last run had committed {committed}; \
          put it back as it was and restart the job, or start the job anew"
     )]
     Short { path: String, found: u64, committed: u64 },
     #[error("the output file {path} cannot be written; check the space on its disk, then restart the job")]
     Write { path: String, source: io::Error },
+    #[error("the output file {path} cannot be made of its rows: {fault}")]
+    Finish { path: String, fault: String },
     #[error("the finished output file cannot be renamed to {path}; check its folder, then restart the job")]
     Publish { path: String, source: io::Error },
+    #[error(
+        "the object {path} cannot be looked at or written; check the access to its bucket, then restart the job"
+    )]
+    Object { path: String, source: io::Error },
     /// More items after the file got its final name.
     #[error(
         "the output file {path} was already published by an earlier run, but there are more items now; \
@@ -352,6 +441,28 @@ fn publish(file: &File, part: &Path, target: &Path, existing: Existing) -> Resul
     file.sync_all().map_err(cannot_publish)?;
     fs::rename(part, target).map_err(cannot_publish)?;
     sync_folder(target).map_err(cannot_publish)
+}
+
+fn upload(part: &Path, url: &str, existing: Existing, mark: &str) -> Result<(), OutputError> {
+    if existing == Existing::Refuse && find(url)?.is_some() {
+        return Err(OutputError::Exists { path: url.to_owned() });
+    }
+    let uploaded = storage::installed().and_then(|storage| storage.upload(part, url, existing, mark));
+    let removed = uploaded.and_then(|()| remove_if_there(part));
+    removed.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => OutputError::Exists { path: url.to_owned() },
+        _ => OutputError::Object { path: url.to_owned(), source },
+    })
+}
+
+/// The mark of an object.
+fn find(url: &str) -> Result<Option<String>, OutputError> {
+    let found = storage::installed().and_then(|storage| storage.find(url));
+    found.map_err(|source| OutputError::Object { path: url.to_owned(), source })
+}
+
+fn exists(target: &Path) -> Result<bool, OutputError> {
+    storage::url(target).map_or(Ok(target.exists()), |url| Ok(find(url)?.is_some()))
 }
 
 /// Makes a new name in a folder durable.

@@ -13,7 +13,7 @@ pub mod xml;
 
 mod columns;
 mod csv_scan;
-mod error;
+pub(super) mod error;
 mod files;
 mod input;
 mod items;

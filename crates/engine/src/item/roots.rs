@@ -3,6 +3,7 @@
 //! Links are resolved first, and the resolved path is opened. So a link that leads outside is refused, and changing a
 //! link between check and open has no effect.
 
+use super::storage;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +45,9 @@ impl Roots {
 
     /// The real path of an existing file or folder, if it is inside.
     pub fn existing(&self, path: &Path) -> Result<PathBuf, RootsError> {
+        if let Some(url) = storage::url(path) {
+            return self.object(url);
+        }
         match path.canonicalize() {
             Ok(real) if self.hold(&real) => Ok(real),
             Ok(_) => Err(self.outside(path)),
@@ -57,6 +61,9 @@ impl Roots {
 
     /// The real path of a file that need not exist yet, if it is inside. A link has to lead to a file inside.
     pub fn target(&self, path: &Path) -> Result<PathBuf, RootsError> {
+        if let Some(url) = storage::url(path) {
+            return self.object(url);
+        }
         let Some(name) = path.file_name() else { return Err(self.outside(path)) };
         let folder = path.parent().map_or(Path::new("."), or_current);
         let folder = self.existing(folder).map_err(|error| match error {
@@ -67,6 +74,14 @@ impl Roots {
         match target.symlink_metadata() {
             Ok(found) if found.is_symlink() => self.existing(&target).map_err(|_| self.outside(path)),
             _ => Ok(target),
+        }
+    }
+
+    /// Object stores have no links.
+    fn object(&self, url: &str) -> Result<PathBuf, RootsError> {
+        match self.folders.iter().any(|folder| storage::is_inside(url, folder)) {
+            true => Ok(url.into()),
+            false => Err(self.outside(Path::new(url))),
         }
     }
 

@@ -134,7 +134,7 @@ impl<T: Sync, F: Values<T>> ItemWriter<T> for SqlWriter<F> {
         for item in items {
             self.values.push(&mut self.table, item)?;
         }
-        self.table.flush(chunk.tx().await?).await
+        chunk.flush(&mut self.table).await
     }
 
     async fn roll_back(&mut self) -> Result<(), ItemError> {
@@ -144,6 +144,10 @@ impl<T: Sync, F: Values<T>> ItemWriter<T> for SqlWriter<F> {
 
     fn is_concurrent(&self) -> bool {
         true
+    }
+
+    fn staged_tables(&self) -> Option<usize> {
+        Some(1)
     }
 
     fn delivery(&self) -> Delivery {

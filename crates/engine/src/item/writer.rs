@@ -1,5 +1,7 @@
 //! Writers of files and of events, and by statements.
 
+#[doc(hidden)]
+pub mod as_row;
 pub mod csv;
 pub mod file;
 pub mod fixed_width;
@@ -9,8 +11,6 @@ pub mod lines;
 pub mod outbox;
 pub mod statement;
 pub mod xml;
-
-mod as_row;
 
 #[cfg(test)]
 mod tests;

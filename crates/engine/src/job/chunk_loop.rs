@@ -1,13 +1,15 @@
 //! A run of a chunk step: makes and opens its parts, processes, writes and commits chunks, and closes the parts. The
 //! chunk machine of the domain decides what happens next.
 
+mod write;
+
 use crate::job::chunk_reader::ReadingTask;
 use crate::job::parallel_chunks::ChunkSource;
 use crate::job::reject::RejectSink;
 use crate::job::scan::{PROCESS_MAX, Scan};
 use crate::job::{
-    Ahead, ChunkBuffer, ChunkScope, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure,
-    StepTask, Urgency, kind_of, prepare_chunk,
+    ChunkBuffer, ChunkStep, ItemProcessor, ItemReader, ItemWriter, Outcome, StepFailure, StepTask, Urgency,
+    kind_of, prepare_chunk,
 };
 use crate::{jitter_unit, metrics};
 use std::pin::pin;
@@ -17,6 +19,7 @@ use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
 use tidemill_domain::job::context::spring;
 use tidemill_domain::job::step::OFFSET_KEY;
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
+use tidemill_store::crash_point;
 use tracing::Instrument;
 
 /// Every 100th chunk has a span; one for each would be too expensive.
@@ -67,8 +70,20 @@ where
     let position = ExecutionContext::new();
     let scan = Scan::new(&step.listeners.chunk, writer.delivery());
     let items = writer.is_numbered().then(|| task.context.get_long(ITEMS_KEY).map_or(0, i64::unsigned_abs));
-    let mut work =
-        ChunkLoop { step, processor, writer, rejects, position, settled, items, number: 0, scan, task };
+    let mut work = ChunkLoop {
+        step,
+        processor,
+        writer,
+        rejects,
+        position,
+        settled,
+        items,
+        number: 0,
+        scan,
+        calm: 0,
+        is_committed: false,
+        task,
+    };
     let mut ended = work.all(&mut source).await;
     let ChunkLoop { mut writer, mut rejects, task, .. } = work;
     // After a takeover, the new owner continues the files: do not publish them here.
@@ -88,6 +103,7 @@ where
     }
     let ended = ended?;
     closed?;
+    crash_point!("step_closed");
     Ok(ended)
 }
 
@@ -133,6 +149,10 @@ struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
     items: Option<u64>,
     number: u64,
     scan: Scan,
+    /// Number of chunks that are still not to be committed together with their rows.
+    calm: u32,
+    /// The current chunk was committed together with its rows.
+    is_committed: bool,
     task: &'a mut StepTask,
 }
 
@@ -261,7 +281,10 @@ where
         } else if has_savepoint {
             buffer.scope.tx().await?.item_savepoint().await?;
         }
-        let mut written = self.write_items(buffer, indices).await;
+        let can_commit = !has_savepoint && self.can_commit_staged(chunk, buffer);
+        let mut counted = chunk.counters();
+        counted.write += indices.len() as u64;
+        let mut written = self.write_items(buffer, indices, can_commit.then_some(counted)).await?;
         // In a longer transaction the item met others, as in a deadlock. Alone it may pass.
         if self.scan.is_unsaved
             && let Err(error) = &written
@@ -273,7 +296,7 @@ where
             self.scan.settle(self.task, &mut buffer.scope).await?;
             let now = self.task.resources.clock.monotonic();
             self.scan.mark(&mut buffer.scope, now).await?;
-            written = self.write_items(buffer, indices).await;
+            written = self.write_items(buffer, indices, None).await?;
         }
         let Err(error) = written else {
             chunk.written(Ok(()));
@@ -291,63 +314,39 @@ where
         Ok(())
     }
 
-    async fn write_items(&mut self, buffer: &mut Buffer<R, P>, indices: &[usize]) -> Result<(), ItemError> {
-        if let Some(items) = self.items {
-            buffer.scope.written = (items + self.settled, indices.to_vec());
+    async fn commit(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
+        if !std::mem::take(&mut self.is_committed) {
+            self.save(chunk, buffer).await?;
         }
-        let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
-        match P::pass_through(&buffer.read.items) {
-            // Items that pass through are either all written, or one by one in a scan.
-            Some(all) if indices.len() == all.len() => self.write_slice(all, ahead, scope).await,
-            Some(all) => self.write_slice(&all[indices[0]..=indices[0]], ahead, scope).await,
-            None => {
-                let batch: Vec<P::Output> =
-                    indices.iter().filter_map(|&index| buffer.outputs[index].take()).collect();
-                let written = self.write_slice(&batch, ahead, scope).await;
-                if written.is_err() {
-                    for (&index, output) in indices.iter().zip(batch) {
-                        buffer.outputs[index] = Some(output);
-                    }
-                }
-                written
+        if chunk.is_complete() {
+            self.position = std::mem::take(&mut buffer.read.position);
+            if let Some(items) = &mut self.items {
+                *items += self.settled + buffer.read.items.len() as u64;
             }
+            self.settled = 0;
         }
-    }
-
-    async fn write_slice(
-        &mut self,
-        items: &[P::Output],
-        ahead: &mut Ahead<P::Output>,
-        scope: &mut ChunkScope,
-    ) -> Result<(), ItemError> {
-        self.step.listeners.item.iter().for_each(|listener| listener.before_write(items));
-        let written = match std::mem::take(&mut ahead.is_written) {
-            true => Ok(()),
-            false => prepare_chunk::write(&mut self.writer, items, scope).await,
-        };
-        self.step.listeners.after_write(items, &written);
-        written
+        chunk.committed();
+        self.count(chunk);
+        for listener in &self.step.listeners.chunk {
+            listener.after_chunk(&self.task.scope, &self.task.counters);
+        }
+        if !chunk.is_complete() {
+            self.step.listeners.before_chunk(&self.task.scope);
+        }
+        Ok(())
     }
 
     /// Reports the skips, saves context and counters, and commits.
-    async fn commit(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
+    async fn save(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
         for skip in chunk.take_skips() {
             self.announce(skip, buffer);
         }
         if chunk.is_complete() {
-            self.task.context.remove(OFFSET_KEY);
-            self.task.context.remove(spring::ITEMS_KEY);
-            // Keys that the reader has saved before and no longer has.
-            for (key, _) in self.position.iter().filter(|(key, _)| buffer.read.position.get(key).is_none()) {
-                self.task.context.remove(key);
+            self.advance(&buffer.read.position);
+            if let Some(items) = self.items {
+                let items = items + self.settled + buffer.read.items.len() as u64;
+                self.task.context.put(ITEMS_KEY, items);
             }
-            self.task.context.merge(&buffer.read.position);
-            self.position = std::mem::take(&mut buffer.read.position);
-            if let Some(items) = &mut self.items {
-                *items += self.settled + buffer.read.items.len() as u64;
-                self.task.context.put(ITEMS_KEY, *items);
-            }
-            self.settled = 0;
         } else {
             self.task.context.put(OFFSET_KEY, self.settled + chunk.offset() as u64);
         }
@@ -365,14 +364,6 @@ where
             return Err(failure);
         } else {
             self.scan.end();
-        }
-        chunk.committed();
-        self.count(chunk);
-        for listener in &self.step.listeners.chunk {
-            listener.after_chunk(&self.task.scope, &self.task.counters);
-        }
-        if !chunk.is_complete() {
-            self.step.listeners.before_chunk(&self.task.scope);
         }
         Ok(())
     }

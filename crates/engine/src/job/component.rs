@@ -158,6 +158,13 @@ pub trait ItemWriter<O>: ItemStream {
         false
     }
 
+    /// The number of tables that it writes, if it writes nothing but rows of tables and events, which may be a part of the
+    /// statement that commits the chunk.
+    #[doc(hidden)]
+    fn staged_tables(&self) -> Option<usize> {
+        None
+    }
+
     /// The guarantee of this writer. Return [`Delivery::ExactlyOnce`] if all writes go through [`ChunkScope::tx`].
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce

@@ -2,6 +2,7 @@
 
 use crate::job::{ExecutionLost, Job, LostAnswer, Outcome, StepFailure, StepResources, while_away};
 use crate::{locked, metrics, transact};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 use tidemill_domain::job::launch::InstanceEnd;
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
@@ -22,13 +23,15 @@ pub(super) struct Execution {
     pub(super) ending: tokio::sync::Mutex<()>,
     /// The step that an earlier execution completed last, of those that this one skips.
     skipped: Mutex<Option<InstanceEnd>>,
+    /// False as long as every step was passed over.
+    pub(super) has_begun_step: AtomicBool,
 }
 
 impl Execution {
     pub(super) fn new(store: Store, job: Job, launched: Launched, resources: StepResources) -> Self {
         let context = Mutex::new(launched.context.clone());
-        let (ending, skipped) = Default::default();
-        Self { store, job, launched, resources, context, ending, skipped }
+        let (ending, skipped, has_begun_step) = Default::default();
+        Self { store, job, launched, resources, context, ending, skipped, has_begun_step }
     }
 
     pub(super) fn note_skipped(&self, step: &StepRecord) {

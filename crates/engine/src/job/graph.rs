@@ -26,7 +26,7 @@ pub(crate) enum Node {
     Split(String, Vec<StepFlow>),
 }
 
-type Decide = dyn Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync;
+pub(super) type Decide = dyn Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync;
 
 impl Node {
     pub(crate) fn name(&self) -> &str {
@@ -93,10 +93,10 @@ impl StepFlow {
         self.nodes.iter().find(|node| node.name() == name)
     }
 
-    /// Whether it is a plain sequence, without decisions and transitions.
+    /// Whether it is a plain sequence, in which a step goes on by its status. Elsewhere its exit code counts.
     pub(crate) fn is_plain(&self) -> bool {
-        let decides = |node: &Node| matches!(node, Node::Decision(..));
-        self.transitions.is_empty() && !self.nodes.iter().any(decides)
+        let is_step = |node: &Node| matches!(node, Node::Step(_) | Node::Flow(..));
+        self.transitions.is_empty() && self.nodes.iter().all(is_step)
     }
 
     pub(crate) fn rules(&self) -> Flow {

@@ -59,7 +59,7 @@ impl JobStep {
                 Ok(running) => break running,
                 // It completed for this outer instance, but that was not recorded here.
                 Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete(_), .. })
-                    if self.is_ours(&parameters, task).await? =>
+                    if task.scope.is_resumed() && self.is_ours(&parameters, task).await? =>
                 {
                     return Ok(Outcome::completed(ExitStatus::completed()));
                 }
@@ -84,7 +84,7 @@ impl JobStep {
                 ended.await
             }
         };
-        outcome(ended.map_err(|_| StepFailure::LeaseLost)?)
+        Ok(outcome(ended.map_err(|_| StepFailure::LeaseLost)?))
     }
 
     /// Whether an execution of this outer instance completed the inner job.
@@ -127,16 +127,18 @@ fn failure(error: JobError) -> StepFailure {
     StepFailure::failed(error.code(), error.to_string())
 }
 
-fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
+/// The step keeps an exit code of its own that the inner job has ended with.
+fn outcome(end: ExecutionEnd) -> Outcome {
     match end.status {
-        BatchStatus::Completed => Ok(Outcome::completed(end.exit)),
-        BatchStatus::Stopped => Ok(Outcome::stopped()),
+        BatchStatus::Completed => Outcome::completed(end.exit),
+        BatchStatus::Stopped => Outcome::stopped(),
         status => {
             let text = format!(
                 "execution {} of the inner job ended {status}: {}",
                 end.execution, end.exit.description
             );
-            Err(StepFailure::failed(end.code.unwrap_or(Code::ExecutionFailed), text))
+            let failed = Outcome::failed(end.code.unwrap_or(Code::ExecutionFailed), text);
+            failed.and(ExitStatus::new(end.exit.code))
         }
     }
 }

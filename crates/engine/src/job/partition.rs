@@ -46,6 +46,11 @@ impl Partition {
     pub fn key(&self) -> &str {
         &self.key
     }
+
+    /// Its initial context.
+    pub fn context(&self) -> &ExecutionContext {
+        &self.context
+    }
 }
 
 /// Divides a step. Any `Fn(&StepScope, usize) -> Result<Vec<Partition>, ItemError>` is a partitioner.

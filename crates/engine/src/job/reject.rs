@@ -233,6 +233,10 @@ impl<I> RejectSink<I> {
         });
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.pending_lines.is_empty()
+    }
+
     /// Writes the added items before the chunk commits.
     pub(crate) async fn flush(
         &mut self,

@@ -1,11 +1,14 @@
 //! One execution, from its first step to its end: in sequence, or by transitions.
 
-use crate::job::graph::{Decision, Node, StepFlow};
+use crate::job::graph::{Decide, Decision, Node, StepFlow};
 use crate::job::run_step::{PartResult, Start, panic_text};
 use crate::job::{Execution, ExecutionLost, JobRun, Outcome, StepFailure};
 use crate::{BoxFuture, EngineError, metrics};
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use tidemill_domain::code::Code;
+use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::step::StepRules;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionId, ExitStatus};
@@ -26,18 +29,12 @@ pub struct ExecutionEnd {
 }
 
 impl PartResult {
-    /// The result of a flow before its first step.
-    fn new() -> Self {
+    fn completed() -> Self {
         Self::of(Outcome::completed(ExitStatus::completed()))
     }
 
-    fn stopped(self) -> Self {
-        Self { outcome: Outcome::stopped(), ..self }
-    }
-
-    fn failed(self, text: String) -> Self {
-        let code = self.outcome.code.unwrap_or(Code::ExecutionFailed);
-        Self { outcome: Outcome::failed(code, text), ..self }
+    fn stopped() -> Self {
+        Self::of(Outcome::stopped())
     }
 }
 
@@ -95,7 +92,7 @@ impl Execution {
         let flow = &self.job.flow;
         let walk = if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
         let mut outcome = walk.outcome;
-        if !walk.has_run && outcome.is_completed() {
+        if outcome.is_completed() && !self.has_begun_step.load(Relaxed) {
             let noop = ExitStatus::new(ExitStatus::NOOP).describe(self.nothing_to_do());
             outcome.exit = outcome.exit.and(noop);
         }
@@ -113,14 +110,12 @@ impl Execution {
 
     /// In sequence, until a step does not complete.
     async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
-        let mut walk = PartResult::new();
+        let mut walk = PartResult::completed();
         for node in &flow.nodes {
             if self.resources.stop.is_asked() {
-                return Ok(walk.stopped());
+                return Ok(PartResult::stopped());
             }
-            let part = self.run_node(node).await?;
-            walk.has_run |= part.has_run;
-            walk.outcome = part.outcome;
+            walk = self.run_node(node).await?;
             if !walk.outcome.is_completed() {
                 break;
             }
@@ -128,67 +123,91 @@ impl Execution {
         Ok(walk)
     }
 
-    /// By transitions.
+    /// By transitions. The exit code is that of the end, and of the ends of the flows within a split.
     async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<PartResult, ExecutionLost> {
         let rules = flow.rules();
-        let mut walk = PartResult::new();
+        let mut ends = ExitStatus::new(ExitStatus::EXECUTING);
         let mut last: Option<PartResult> = None;
         let mut state = rules.start().map(str::to_owned);
         while let Some(name) = state.take() {
             if self.resources.stop.is_asked() {
-                return Ok(walk.stopped());
+                return Ok(PartResult::stopped());
             }
             let code = match flow.node(&name) {
-                Some(Node::Decision(_, decide)) => {
-                    let job_context = self.context().clone();
-                    let decision = Decision {
-                        parameters: &self.launched.parameters,
-                        job_context: &job_context,
-                        last: last.as_ref().map(|last| (last.outcome.status, &last.outcome.exit)),
-                        counters: last.as_ref().and_then(|last| last.counters.as_ref()),
-                    };
-                    match decide(&decision) {
-                        Ok(code) => code,
-                        Err(error) => return Ok(walk.failed(format!("decision {name:?}: {error}"))),
-                    }
-                }
+                Some(Node::Decision(_, decide)) => match self.decided(decide.as_ref(), last.as_ref()) {
+                    Ok(code) => code,
+                    Err(error) => return Ok(broken(format!("decision {name:?}: {error}"))),
+                },
                 Some(node) => {
-                    if let Some(before) = last.take() {
-                        self.abandon(before).await?;
+                    let is_split = matches!(node, Node::Split(..));
+                    // A failure that leads to a split stays one: a restart repeats it.
+                    if let Some(before) = last.take().filter(|_| !is_split) {
+                        self.abandon(&before).await?;
                     }
-                    let part = self.run_node(node).await?;
-                    walk.has_run |= part.has_run;
+                    let mut part = self.run_node(node).await?;
+                    if part.is_broken {
+                        return Ok(part);
+                    }
                     if part.outcome.status == BatchStatus::Stopped {
-                        return Ok(walk.stopped());
+                        return Ok(PartResult::stopped());
+                    }
+                    if is_split {
+                        // What follows asks how it ended as a whole.
+                        let whole = part.outcome.status.as_str().to_owned();
+                        ends = ends.and(ExitStatus::new(mem::replace(&mut part.outcome.exit.code, whole)));
                     }
                     last.insert(part).outcome.exit.code.clone()
                 }
-                None => return Ok(walk.failed(format!("there is no step {name:?}"))),
+                None => return Ok(broken(format!("there is no step {name:?}"))),
             };
             match rules.after(&name, &code) {
                 Some(Target::To(next)) => state = Some(next),
-                // Right after a restart, the stop was already done.
-                Some(Target::Stop(next)) if !walk.has_run => state = next,
-                Some(Target::Stop(_)) => return Ok(walk.stopped()),
+                Some(Target::Stop(next)) if self.has_stopped_before(last.as_ref()) => state = next,
+                // It has stopped behind this step before, although another one has run again since.
+                Some(Target::Stop(next)) if last.as_ref().is_some_and(|last| last.is_passed_over) => {
+                    if next.is_some() {
+                        ends = ends.and(ExitStatus::new(ExitStatus::STOPPED));
+                    }
+                    state = next;
+                }
+                Some(Target::Stop(next)) => {
+                    if let (Some(_), Some(last)) = (next, last) {
+                        self.abandon(&last).await?;
+                    }
+                    return Ok(PartResult::of(Outcome::stopped().and(ends)));
+                }
                 Some(Target::End(code)) => {
-                    let code = code.unwrap_or_else(|| ExitStatus::COMPLETED.to_owned());
-                    walk.outcome.exit = ExitStatus::new(code);
-                    return Ok(walk);
+                    ends =
+                        ends.and(ExitStatus::new(code.unwrap_or_else(|| ExitStatus::COMPLETED.to_owned())));
                 }
-                Some(Target::Fail) => {
-                    let outcome = last.map(|last| last.outcome);
-                    walk.outcome.code = outcome.as_ref().and_then(|outcome| outcome.code);
-                    return Ok(
-                        walk.failed(outcome.map(|outcome| outcome.exit.description).unwrap_or_default())
-                    );
-                }
+                Some(Target::Fail) => return Ok(failed(last, ends)),
                 Some(Target::Next) | None => {
-                    let text = format!("no transition of step {name:?} matches the exit code {code:?}");
-                    return Ok(walk.failed(text));
+                    let part =
+                        broken(format!("no transition of step {name:?} matches the exit code {code:?}"));
+                    // As in Spring Batch, this is an end with FAILED where no transition matches FAILED either.
+                    let is_end = rules.after(&name, ExitStatus::FAILED).is_none();
+                    return Ok(if is_end { PartResult::of(part.outcome.and(ends)) } else { part });
                 }
             }
         }
-        Ok(walk)
+        Ok(PartResult::of(Outcome::completed(ExitStatus::completed().and(ends))))
+    }
+
+    fn decided(&self, decide: &Decide, last: Option<&PartResult>) -> Result<String, ItemError> {
+        let job_context = self.context().clone();
+        decide(&Decision {
+            parameters: &self.launched.parameters,
+            job_context: &job_context,
+            last: last.map(|last| (last.outcome.status, &last.outcome.exit)),
+            counters: last.and_then(|last| last.counters.as_ref()),
+        })
+    }
+
+    /// Whether a stop was already done by an earlier execution: this one has done nothing yet, or comes from what was
+    /// abandoned then.
+    fn has_stopped_before(&self, last: Option<&PartResult>) -> bool {
+        let is_abandoned = last.is_some_and(|last| last.outcome.status == BatchStatus::Abandoned);
+        is_abandoned || !self.has_begun_step.load(Relaxed)
     }
 
     /// Boxed, because flows contain flows.
@@ -199,10 +218,7 @@ impl Execution {
                 Node::Flow(name, flow) => self.inner_flow(name, flow).await,
                 Node::Split(name, flows) => self.split(name, flows).await,
                 // Decisions are made in `along`, which knows the previous step.
-                Node::Decision(name, _) => {
-                    let text = format!("the decision {name:?} has no previous step");
-                    Ok(PartResult::of(Outcome::failed(Code::ExecutionFailed, text)))
-                }
+                Node::Decision(name, _) => Ok(broken(format!("the decision {name:?} has no previous step"))),
             }
         })
     }
@@ -215,7 +231,7 @@ impl Execution {
         };
         let outcome = self.along(flow).await?.outcome;
         self.record_step_end(id, &outcome, &Counters::default(), None).await?;
-        Ok(PartResult { has_run: true, id: Some(id), ..PartResult::of(outcome) })
+        Ok(PartResult { id: Some(id), ..PartResult::of(outcome) })
     }
 
     /// Concurrent flows; the worst result counts.
@@ -225,12 +241,14 @@ impl Execution {
             let (execution, flow) = (self.clone(), flow.clone());
             running.spawn(async move { execution.along(&flow).await });
         }
-        let mut all = PartResult::new();
+        let mut all = PartResult::completed();
         let mut is_lost = false;
         while let Some(ended) = running.join_next().await {
             match ended {
-                Ok(Ok(PartResult { outcome, has_run, .. })) => {
-                    all.has_run |= has_run;
+                // One flow that cannot go on ends the flow around the split too.
+                Ok(Ok(part)) if part.is_broken => all = part,
+                Ok(Ok(_)) if all.is_broken => {}
+                Ok(Ok(PartResult { outcome, .. })) => {
                     all.outcome = Outcome {
                         status: all.outcome.status.upgrade_to(outcome.status),
                         exit: all.outcome.exit.and(outcome.exit),
@@ -238,25 +256,34 @@ impl Execution {
                     };
                 }
                 Ok(Err(ExecutionLost)) => is_lost = true,
-                Err(panic) => all = all.failed(format!("in split {name:?}: {}", panic_text(panic))),
+                Err(panic) => {
+                    all = broken(format!("in split {name:?}: {}", panic_text(panic)));
+                }
             }
         }
-        if is_lost {
-            return Err(ExecutionLost);
-        }
-        // Transitions after a split match its status, not the exit code of one of its flows.
-        all.outcome.exit.code = all.outcome.status.as_str().to_owned();
-        Ok(all)
+        if is_lost { Err(ExecutionLost) } else { Ok(all) }
     }
 
     /// Abandons a failed step whose failure had a transition: a restart does not repeat it.
-    async fn abandon(&self, part: PartResult) -> Result<(), ExecutionLost> {
+    async fn abandon(&self, part: &PartResult) -> Result<(), ExecutionLost> {
         match part.id {
             Some(id) if part.outcome.status == BatchStatus::Failed => {
-                let outcome = Outcome { status: BatchStatus::Abandoned, ..part.outcome };
+                let outcome = Outcome { status: BatchStatus::Abandoned, ..part.outcome.clone() };
                 self.record_step_end(id, &outcome, &part.counters.unwrap_or_default(), None).await
             }
             _ => Ok(()),
         }
     }
+}
+
+/// A flow that cannot go on.
+fn broken(text: String) -> PartResult {
+    PartResult::broken(Code::ExecutionFailed, text)
+}
+
+/// A flow that a transition has failed, for the reason of its last step.
+fn failed(last: Option<PartResult>, ends: ExitStatus) -> PartResult {
+    let (code, text) =
+        last.map(|last| (last.outcome.code, last.outcome.exit.description)).unwrap_or_default();
+    PartResult::of(Outcome::failed(code.unwrap_or(Code::ExecutionFailed), text).and(ends))
 }

@@ -1,11 +1,13 @@
 //! One step: decides whether it starts, runs its body in a task, and records its end.
 
+use crate::job::commit::after_abort;
 use crate::job::{
     CommittedState, Execution, ExecutionLost, Outcome, Step, StepFailure, StepResources, StepRun, StepScope,
     StepScopeParts, StepTask, Urgency, pool_units,
 };
 use crate::{locked, metrics};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::step::{RESTART_KEY, StepRules};
@@ -21,8 +23,10 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 /// The result of a step, an inner flow or a whole flow.
 pub(super) struct PartResult {
     pub(super) outcome: Outcome,
-    /// False if everything was skipped.
-    pub(super) has_run: bool,
+    /// An earlier execution has done it.
+    pub(super) is_passed_over: bool,
+    /// The flow ends here with this failure, whatever transitions there are.
+    pub(super) is_broken: bool,
     /// Its row, if it got one in this execution.
     pub(super) id: Option<StepExecutionId>,
     /// Counters of a step, now or in an earlier run; none for flows.
@@ -31,7 +35,11 @@ pub(super) struct PartResult {
 
 impl PartResult {
     pub(super) fn of(outcome: Outcome) -> Self {
-        Self { outcome, has_run: false, id: None, counters: None }
+        Self { outcome, is_passed_over: false, is_broken: false, id: None, counters: None }
+    }
+
+    pub(super) fn broken(code: Code, text: String) -> Self {
+        Self { is_broken: true, ..Self::of(Outcome::failed(code, text)) }
     }
 }
 
@@ -81,19 +89,23 @@ impl Execution {
         rules: StepRules,
     ) -> Result<Start, ExecutionLost> {
         let not = match self.record_step_start(name, type_word, rules).await {
-            Ok(StepStart::Run { id, context, is_resumed }) => return Ok(Start::Run(id, context, is_resumed)),
+            Ok(StepStart::Run { id, context, is_resumed }) => {
+                self.has_begun_step.store(true, Relaxed);
+                return Ok(Start::Run(id, context, is_resumed));
+            }
             Ok(StepStart::Skip(record)) => {
                 self.note_skipped(&record);
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
                 let outcome = Outcome { status: record.status, exit: record.exit, code: None };
-                PartResult { counters: Some(record.counters), ..PartResult::of(outcome) }
+                let counters = Some(record.counters);
+                PartResult { counters, is_passed_over: true, ..PartResult::of(outcome) }
             }
             Ok(StepStart::Refused(refusal)) => {
-                PartResult::of(Outcome::failed(refusal.code(), format!("step {name:?}: {refusal}")))
+                PartResult::broken(refusal.code(), format!("step {name:?}: {refusal}"))
             }
             Ok(StepStart::Fenced) => return Err(self.refused()),
             Err(StepFailure::Failed { code, text }) => {
-                PartResult::of(Outcome::failed(code, format!("step {name:?}: {text}")))
+                PartResult::broken(code, format!("step {name:?}: {text}"))
             }
             Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
         };
@@ -128,7 +140,7 @@ impl Execution {
         self.record_step_end(id, outcome, counters, job_context.as_deref()).await?;
         ended.log(scope);
         let EndedStep { outcome, counters, .. } = ended;
-        Ok(PartResult { outcome, has_run: true, id: Some(id), counters: Some(counters) })
+        Ok(PartResult { id: Some(id), counters: Some(counters), ..PartResult::of(outcome) })
     }
 }
 
@@ -212,7 +224,7 @@ async fn work(
         ended = working.join_next() => ended,
         // A commit in progress is awaited: it ends the chunk, and the step with it.
         () = resources.stop.asked(Urgency::Now) => {
-            let is_committing = locked(&progress).is_committing;
+            let is_committing = locked(&progress).committing.is_some();
             if is_committing { timeout(LETTING_GO, working.join_next()).await.ok().flatten() } else { None }
         }
         () = resources.lease.lost() => {
@@ -229,8 +241,11 @@ async fn work(
         }
         None => {
             abort(working).await;
-            let CommittedState { mut counters, context, .. } = locked(&progress).clone();
-            counters.rollback += 1;
+            // An aborted task runs until it waits.
+            locked(&progress).is_closed = true;
+            let state = locked(&progress).clone();
+            let (counters, context) =
+                after_abort(scope, &resources.lease, state).await.map_err(StepFailure::lost)?;
             (Ok(Outcome::stopped().because("stopped in the middle of a chunk")), counters, context)
         }
     };

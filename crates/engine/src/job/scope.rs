@@ -8,7 +8,9 @@ use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
-use tidemill_store::job::{PreviousPosition, PreviousRunRequest};
+use tidemill_domain::outbox::NewEvent;
+use tidemill_store::item::TableWriter;
+use tidemill_store::job::{PreviousPosition, PreviousRunRequest, Staged};
 use tidemill_store::{Store, StoreError, Tx};
 
 /// The run of a step. Readers, processors and writers are made for each run, so they can depend on its parameters.
@@ -141,6 +143,8 @@ pub struct ChunkScope {
     lease: Option<Arc<HeldLease>>,
     idle_limit: Option<Duration>,
     pub(super) tx: Option<Tx>,
+    /// What waits for the commit of the chunk, which then writes it too, in one round trip. None if nothing may wait.
+    pub(super) staged: Option<Staged>,
     /// How many items precede the first of these indices, and the items that are being written.
     pub(crate) written: (u64, Vec<usize>),
 }
@@ -150,7 +154,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl ChunkScope {
     pub(crate) fn new(store: Store, lease: Option<Arc<HeldLease>>, idle_limit: Option<Duration>) -> Self {
-        Self { store, lease, idle_limit, tx: None, written: (0, Vec::new()) }
+        Self { store, lease, idle_limit, tx: None, staged: None, written: (0, Vec::new()) }
     }
 
     /// For another chunk of the same step.
@@ -176,7 +180,31 @@ impl ChunkScope {
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.tx.as_mut().expect("the transaction has just begun"))
+        let tx = self.tx.as_mut().expect("the transaction has just begun");
+        if let Some(staged) = self.staged.take() {
+            staged.write(tx).await?;
+        }
+        Ok(tx)
+    }
+
+    /// Writes the rows in the buffer of `table` in the transaction of this chunk, or lets them wait for its commit.
+    pub(crate) async fn flush(&mut self, table: &mut TableWriter) -> Result<(), ItemError> {
+        if let Some(staged) = &mut self.staged
+            && self.tx.is_none()
+            && staged.take_rows(table)
+        {
+            return Ok(());
+        }
+        table.flush(self.tx().await?).await
+    }
+
+    /// Writes events in the transaction of this chunk, or lets them wait for its commit.
+    pub(crate) async fn publish(&mut self, events: Vec<NewEvent>) -> Result<(), ItemError> {
+        match &mut self.staged {
+            Some(staged) if self.tx.is_none() => staged.add_events(events),
+            _ => drop(self.tx().await?.publish_all(&events).await?),
+        }
+        Ok(())
     }
 
     /// The numbers of the items that are being written, among all items that the step has read in this instance. They are
@@ -188,6 +216,7 @@ impl ChunkScope {
     }
 
     pub(crate) async fn roll_back(&mut self) {
+        self.staged = None;
         if let Some(tx) = self.tx.take() {
             // A lost connection has rolled back as well.
             if let Err(error) = tx.rollback().await {

@@ -242,8 +242,10 @@ pub(crate) struct StepTask {
 pub(crate) struct CommittedState {
     pub(super) counters: Counters,
     pub(super) context: ExecutionContext,
-    /// A commit is in progress, so the result is not known yet.
-    pub(super) is_committing: bool,
+    /// What a commit in progress records, if it succeeds.
+    pub(super) committing: Option<(Counters, ExecutionContext)>,
+    /// The step was given up: nothing may be committed any more.
+    pub(super) is_closed: bool,
 }
 
 impl StepTask {
@@ -253,7 +255,8 @@ impl StepTask {
         context: ExecutionContext,
         resources: StepResources,
     ) -> Self {
-        let committed = CommittedState { counters, context: context.clone(), is_committing: false };
+        let committed =
+            CommittedState { counters, context: context.clone(), committing: None, is_closed: false };
         let progress = Arc::new(Mutex::new(committed));
         Self {
             scope,

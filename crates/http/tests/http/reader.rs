@@ -22,11 +22,20 @@ fn page(from: usize) -> Vec<Json> {
     (from..ITEMS.min(from + PER_PAGE)).map(|n| json!({ "n": n })).collect()
 }
 
-/// An API whose cursor is the first item of the page, behind a letter.
+/// An API whose cursor is the first item of the page, behind a letter. It tells the URL of the next page too, and knows pages by
+/// their number.
 fn by_cursor(request: &Received) -> Reply {
-    let from = request.query("after").map_or(0, |cursor| cursor[1..].parse().unwrap());
+    let number = request.query("page").map(|number| (number.parse::<usize>().unwrap() - 1) * PER_PAGE);
+    let cursor = request.query("after").map(|cursor| cursor[1..].parse().unwrap());
+    let from = number.or(cursor).unwrap_or(0);
     let next = (from + PER_PAGE < ITEMS).then(|| format!("c{}", from + PER_PAGE));
-    Reply::new(200, json!({ "data": { "rows": page(from) }, "meta": { "next": next } }).to_string())
+    let url = next.as_ref().map(|next| format!("/a?after={next}"));
+    let body = json!({ "data": { "rows": page(from) }, "meta": { "next": next, "url": url } });
+    let reply = Reply::new(200, body.to_string());
+    match url {
+        Some(url) => reply.with("link", format!("<{url}>; rel=next")),
+        None => reply,
+    }
 }
 
 fn cursor() -> Paging {
@@ -195,24 +204,32 @@ async fn requests_keep_to_the_rate() {
 
 #[tokio::test]
 async fn a_restart_goes_on_within_a_page() {
-    let service = HttpService::start(|request, _| by_cursor(request)).unwrap();
-    let (bench, written) = (JobBench::new().await.unwrap(), ItemsWriter::default());
-    let is_broken = Arc::new(AtomicBool::new(true));
-    let broken = is_broken.clone();
-    let fails = move |n| n == 17 && broken.load(Ordering::SeqCst);
-    let job = job(endpoint(&service, "/a"), "data.rows", cursor(), &written, fails);
+    for paging in [
+        cursor(),
+        Paging::Cursor { path: "meta.url".into(), parameter: None },
+        Paging::Link,
+        Paging::Number { parameter: "page".into(), first: 1 },
+    ] {
+        let service = HttpService::start(|request, _| by_cursor(request)).unwrap();
+        let (bench, written) = (JobBench::new().await.unwrap(), ItemsWriter::default());
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let broken = is_broken.clone();
+        let fails = move |n| n == 17 && broken.load(Ordering::SeqCst);
+        let job = job(endpoint(&service, "/a"), "data.rows", paging.clone(), &written, fails);
 
-    let failed = run(&bench, &job).await;
-    let asked = service.received().len();
-    let saved = failed.context("load").unwrap().clone();
-    is_broken.store(false, Ordering::SeqCst);
-    let ran = run(&bench, &job).await;
+        let failed = run(&bench, &job).await;
+        let asked = service.received().len();
+        let saved = failed.context("load").unwrap().clone();
+        is_broken.store(false, Ordering::SeqCst);
+        let ran = run(&bench, &job).await;
 
-    assert!(!failed.is_completed() && ran.is_completed());
-    // Chunks of four: the last one that committed ended with item 15, the sixth of the second page.
-    assert_eq!((saved.get_text("api.page"), saved.get_long("api.index")), (Some("c10"), Some(6)));
-    assert_eq!(written.items(), (0..ITEMS as u64).collect::<Vec<_>>());
-    assert_eq!(service.received()[asked].query("after"), Some("c10"));
+        assert!(!failed.is_completed() && ran.is_completed(), "{paging:?}");
+        // Chunks of four: the last one that committed ended with item 15, the sixth of the second page.
+        assert_eq!(saved.get_long("api.index"), Some(6), "{paging:?}");
+        assert_eq!(written.items(), (0..ITEMS as u64).collect::<Vec<_>>(), "{paging:?}");
+        let received = service.received();
+        assert_eq!((asked, &received[asked].target), (2, &received[1].target), "{paging:?}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ mod postgres;
 mod sqlite;
 mod statement;
 
+pub use postgres::StagedRows;
+
 use crate::item::failure::fatal;
 use crate::item::identifier::{Quote, quoted};
 use crate::statement::Database;
@@ -173,6 +175,14 @@ impl TableWriter {
         };
         self.clear();
         written
+    }
+
+    /// Takes the rows of the buffer, to write them together with others. None if they have to be [flushed](Self::flush).
+    pub fn stage(&mut self) -> Option<StagedRows> {
+        match &mut self.batch {
+            Some(Batch::Postgres(batch)) => batch.stage(),
+            Some(Batch::Sqlite(_)) | None => None,
+        }
     }
 
     /// Empties the buffer, for a chunk that is rolled back.

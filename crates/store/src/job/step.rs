@@ -1,16 +1,13 @@
-//! The course of a step, as the process that runs the job records it: its start, the end of each chunk (counters,
-//! context and fence, in the transaction that has the items of the chunk), items that it skipped, and its end.
+//! The course of a step, as the process that runs the job records it: its start, items that it skipped, and its end.
 
 use super::columns::{self, ExitColumns};
 use super::execution::Sequence;
 use super::record::StepRecord;
 use crate::codec::{DbStamp, storable};
-use crate::crash_point;
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::statement::{One, Total, rows, statements, stored};
 use crate::tx::Jobs;
 use serde_json::json;
-use tidemill_domain::job::context;
 use tidemill_domain::job::step::{
     self, EXECUTED_KEY, LastStep, STEP_TYPE_KEY, StepDecision, StepRefusal, StepRules,
 };
@@ -142,74 +139,6 @@ impl Jobs<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct ChunkSave<'a> {
-    pub step: StepExecutionId,
-    pub execution: ExecutionId,
-    pub lease: &'a LeaseKey,
-    pub fence: Fence,
-    /// Totals of the step, this chunk included.
-    pub counters: &'a Counters,
-    /// The execution context as text; `None` if unchanged.
-    pub context: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChunkSaved {
-    /// Recorded, if the transaction commits.
-    Saved {
-        /// The new version of the step; see [`Jobs::settled_version`](crate::tx::Jobs::settled_version).
-        version: i64,
-        stop_requested: bool,
-    },
-    /// The execution is no longer ours: roll back.
-    Fenced,
-}
-
-/// Where the last chunk of a step left its rows, so that PostgreSQL finds them without the index.
-///
-/// A reader's cursor keeps every old version of these rows alive. By the index, each chunk would visit all of them.
-#[derive(Clone, Default, Debug)]
-pub struct ChunkPlace {
-    step: Option<String>,
-    context: Option<String>,
-}
-
-impl Jobs<'_> {
-    /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
-    #[crate::boxed]
-    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>, place: &mut ChunkPlace) -> Result<ChunkSaved> {
-        let now: Option<DbStamp> = self.fake_now().map(Into::into);
-        let mut saved = self.job_chunk_save(chunk, place, now).await?;
-        // Somebody else has written or moved the rows, or the last chunk was rolled back; or this is no longer ours.
-        if !saved.as_ref().is_some_and(|saved| saved.is_whole) {
-            *place = ChunkPlace::default();
-            saved = self.job_chunk_save(chunk, place, now).await?;
-        }
-        crash_point!("chunk_saved");
-        let Some(saved) = saved else { return Ok(ChunkSaved::Fenced) };
-        if !saved.is_whole {
-            let (table, column) = ("batch_step_execution_context", "step_execution_id");
-            return Err(StoreError::DamagedRow { table, column, row: chunk.step.to_string() });
-        }
-        place.step = saved.step_place;
-        place.context = saved.context_place.or_else(|| place.context.take());
-        Ok(ChunkSaved::Saved { version: saved.version, stop_requested: saved.stop_requested })
-    }
-}
-
-stored! {
-    #[derive(Debug)]
-    pub(crate) struct SavedRows in ("batch_step_execution", "version") {
-        version: i64,
-        stop_requested: bool,
-        step_place: Option<String>,
-        context_place: Option<String>,
-        /// Whether the context was written, if there was one to write.
-        is_whole: bool,
-    }
-}
-
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectRow {
     /// `read`, `process` or `write`.
@@ -292,11 +221,6 @@ statements! {
          returning step_execution_id"
     }
 
-    /// Waits for all transactions that write the step. Shows whether a chunk was recorded whose commit had no answer.
-    pub fn Jobs::settled_version(id: StepExecutionId) -> Option<i64> {
-        "select version from batch_step_execution where step_execution_id = $1 {for update}"
-    }
-
     fn job_step_save_end(end: &StepEnd<'_>, exit: &ExitColumns, now: DbStamp) -> u64 {
         bind(
             end.id, end.execution, end.status.as_str(), &exit.code, &exit.message, now,
@@ -358,105 +282,5 @@ statements! {
     pub fn Jobs::rejects(step: StepExecutionId, after: i64, limit: u32) -> Vec<RejectRecord> {
         "select id, at, phase, kind, error, place, item from tidemill_reject
          where step_execution_id = $1 and id > $2 order by id limit $3"
-    }
-
-    /// Saves a chunk in one round trip: the fence (a lock on the lease that a take-over has to wait for), the counters,
-    /// the context, and whether a stop was requested. Returns the new version of the step; `None` if the lease has
-    /// moved on, and then nothing was written.
-    fn job_chunk_save(chunk: &ChunkSave<'_>, place: &ChunkPlace, now: Option<DbStamp>) -> Option<SavedRows> {
-        postgres {
-            bind(
-                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
-                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
-                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
-                chunk.counters.write_skip, chunk.counters.process_skip,
-                chunk.counters.rollback, now,
-                chunk.context.map(|text| context::columns(text).0),
-                chunk.context.and_then(|text| context::columns(text).1),
-                place.step.as_deref(), place.context.as_deref(),
-            )
-            "with fence as materialized (
-                 select 1
-                 from tidemill_lease
-                 where kind = $1
-                   and name = $2
-                   and owner = $3
-                   and epoch = $4
-                 for key share
-             ), step as (
-                 update batch_step_execution s
-                 set version = s.version + 1, status = 'STARTED', commit_count = $7, read_count = $8,
-                     filter_count = $9, write_count = $10, read_skip_count = $11, write_skip_count = $12,
-                     process_skip_count = $13, rollback_count = $14,
-                     last_updated = coalesce($15, clock_timestamp() at time zone 'UTC')
-                 from fence
-                 where s.ctid = coalesce($18::text::tid,
-                     (select ctid from batch_step_execution where step_execution_id = $5))
-                   and s.step_execution_id = $5
-                   and s.job_execution_id = $6
-                 returning s.version, s.ctid as place
-             ), context as (
-                 update batch_step_execution_context c
-                 set short_context = $16, serialized_context = $17
-                 from fence
-                 where c.ctid = coalesce($19::text::tid,
-                     (select ctid from batch_step_execution_context where step_execution_id = $5))
-                   and c.step_execution_id = $5
-                   and $16::text is not null
-                 returning c.ctid as place
-             )
-             select step.version, coalesce(e.status = 'STOPPING', false) as stop_requested,
-                    step.place::text as step_place, context.place::text as context_place,
-                    $16::text is null or context.place is not null as is_whole
-             from step
-             join batch_job_execution e on e.job_execution_id = $6
-             left join context on true"
-        }
-        sqlite |tx: Tx| {
-            let Some((version, stop_requested)) = tx.job_chunk_save_step(chunk, now).await? else {
-                return Ok(None);
-            };
-            if let Some(text) = chunk.context {
-                tx.job_context_save_of_step(chunk.step, text).await?;
-            }
-            Ok(Some(SavedRows {
-                version,
-                stop_requested,
-                step_place: None,
-                context_place: None,
-                is_whole: true,
-            }))
-        }
-    }
-
-    /// The fence and the counters. On PostgreSQL a part of `job_chunk_save`.
-    fn job_chunk_save_step(chunk: &ChunkSave<'_>, now: Option<DbStamp>) -> Option<(i64, bool)> {
-        postgres { nothing }
-        sqlite {
-            bind(
-                chunk.lease.kind(), chunk.lease.name(), chunk.fence.owner, chunk.fence.epoch,
-                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read,
-                chunk.counters.filter, chunk.counters.write, chunk.counters.read_skip,
-                chunk.counters.write_skip, chunk.counters.process_skip,
-                chunk.counters.rollback, now,
-            )
-            "update batch_step_execution
-             set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,
-                 write_count = $10, read_skip_count = $11, write_skip_count = $12, process_skip_count = $13,
-                 rollback_count = $14,
-                 last_updated = coalesce($15, strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')
-             where step_execution_id = $5
-               and job_execution_id = $6
-               and exists (
-                   select 1
-                   from tidemill_lease
-                   where kind = $1
-                     and name = $2
-                     and owner = $3
-                     and epoch = $4
-               )
-             returning version, coalesce(
-                 (select e.status = 'STOPPING' from batch_job_execution e where e.job_execution_id = $6), 0)"
-        }
     }
 }

@@ -6,8 +6,11 @@ use crate::error::{Result, StoreError, damaged};
 use crate::statement::{Columns, statements, stored};
 use crate::tx::{Outbox, Tx};
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments, AssertSqlSafe, PgConnection};
 use std::slice;
+use std::sync::{Arc, LazyLock};
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::{
     Aggregate, BadEvent, EventId, NewEvent, Payload, Slot, StoredEvent, StoredHeaders,
@@ -213,27 +216,40 @@ async fn insert_on(
     events: &[NewEvent],
     now: Option<Timestamp>,
 ) -> Result<Vec<i64>, sqlx::Error> {
+    let mut arguments = PgArguments::default();
+    bind_events(&mut arguments, events)
+        .and_then(|()| arguments.add(now.map(DbTime)))
+        .map_err(sqlx::Error::Encode)?;
+    sqlx::query_scalar_with(AssertSqlSafe(INSERT.clone()), arguments).fetch_all(connection).await
+}
+
+static INSERT: LazyLock<Arc<str>> =
+    LazyLock::new(|| Arc::from(format!("{} returning id", insert_of_arrays(1, "$8"))));
+
+/// The statement that writes what [`bind_events`] binds, from this place on.
+pub(crate) fn insert_of_arrays(first: usize, now: &str) -> String {
+    let [a, b, c, d, e, f, g] = std::array::from_fn(|place| first + place);
+    format!(
+        "insert into outbox_event
+             (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
+         select aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, coalesce({now}, now())
+         from unnest(${a}::text[], ${b}::text[], ${c}::text[], ${d}::text[], ${e}::text[], ${f}::bytea[], ${g}::text[])
+             as event (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers)"
+    )
+}
+
+/// Seven arrays, a column each.
+pub(crate) fn bind_events(arguments: &mut PgArguments, events: &[NewEvent]) -> Result<(), BoxDynError> {
     let texts = |column: fn(&NewEvent) -> &str| events.iter().map(column).collect::<Vec<_>>();
     let (payloads, bytes): (Vec<_>, Vec<_>) =
         events.iter().map(|event| payload_columns(event.payload())).unzip();
-    sqlx::query_scalar(
-        "insert into outbox_event
-             (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
-         select aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, coalesce($8, now())
-         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[])
-             as event (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers)
-         returning id",
-    )
-    .bind(texts(|event| &event.aggregate().kind))
-    .bind(texts(|event| &event.aggregate().id))
-    .bind(texts(NewEvent::event_type))
-    .bind(texts(NewEvent::topic))
-    .bind(payloads)
-    .bind(bytes)
-    .bind(events.iter().map(|event| headers_column(event.headers())).collect::<Vec<_>>())
-    .bind(now.map(DbTime))
-    .fetch_all(connection)
-    .await
+    arguments.add(texts(|event| &event.aggregate().kind))?;
+    arguments.add(texts(|event| &event.aggregate().id))?;
+    arguments.add(texts(NewEvent::event_type))?;
+    arguments.add(texts(NewEvent::topic))?;
+    arguments.add(payloads)?;
+    arguments.add(bytes)?;
+    arguments.add(events.iter().map(|event| headers_column(event.headers())).collect::<Vec<_>>())
 }
 
 statements! {

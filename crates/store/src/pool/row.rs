@@ -67,7 +67,8 @@ pub(super) fn last_audit(row: &Columns<'_>) -> Result<Option<LastAudit>, sqlx::E
     row.checked("audit", text.map(|text| serde_json::from_str(&text)).transpose().ok())
 }
 
-/// A ticket to save, as JSON: one parameter for all tickets. Instants are microseconds since 1970.
+/// A ticket to save, as JSON: one parameter for all tickets. Instants are microseconds since 1970. Nulls are left out:
+/// the server needs most of the time of a pass to read this text.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedTicket {
     id: String,
@@ -83,17 +84,26 @@ pub(crate) struct SavedTicket {
     units: i64,
     epoch: i64,
     enqueued_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     end_call: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lease_micros: Option<i64>,
     class: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     eta_p50: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     eta_p90: Option<i64>,
     detail: String,
     /// None if its caller was not heard of: then its expiry stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
     heard_at: Option<i64>,
 }
 
@@ -151,10 +161,14 @@ pub(crate) struct SavedRecord {
     seq: i32,
     at: i64,
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ticket_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dag_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
     event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<String>,
 }
 

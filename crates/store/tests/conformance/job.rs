@@ -30,6 +30,7 @@ mod previous_run;
 mod purge;
 mod reject;
 mod spring;
+mod staged;
 mod step;
 mod track;
 mod watch;

@@ -14,21 +14,32 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
     (
         "tidemill-declare",
-        &["tidemill-domain", "tidemill-engine", "tidemill-http", "tidemill-kafka", "tidemill-store"],
+        &[
+            "tidemill-columnar",
+            "tidemill-domain",
+            "tidemill-engine",
+            "tidemill-http",
+            "tidemill-kafka",
+            "tidemill-store",
+        ],
     ),
+    ("tidemill-columnar", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-http", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-nexrender", &["tidemill-domain", "tidemill-engine"]),
+    ("tidemill-objects", &["tidemill-engine"]),
     (
         "tidemill",
         &[
             "tidemill-api",
+            "tidemill-columnar",
             "tidemill-declare",
             "tidemill-domain",
             "tidemill-engine",
             "tidemill-http",
             "tidemill-kafka",
             "tidemill-nexrender",
+            "tidemill-objects",
             "tidemill-server",
             "tidemill-store",
         ],
@@ -51,6 +62,8 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("cel", "tidemill-declare"),
     ("saphyr-parser", "tidemill-declare"),
     ("rdkafka", "tidemill-kafka"),
+    ("parquet", "tidemill-columnar"),
+    ("object_store", "tidemill-objects"),
 ];
 
 /// All that the pure crate may use.

@@ -151,8 +151,17 @@ fn code_of(document: &str) -> Vec<String> {
     read(Path::new(document)).parts.into_iter().map(code).map(lines).collect()
 }
 
+/// The number of rows of each table of a page.
+fn tables_of(document: &str) -> Vec<usize> {
+    let text = fs::read_to_string(workspace().join(document)).unwrap();
+    let prose = text.split("```").step_by(2).collect::<String>();
+    let lines: Vec<&str> = prose.lines().collect();
+    let parts = lines.split(|line| !line.starts_with('|')).map(<[&str]>::len);
+    parts.filter(|rows| *rows > 0).collect()
+}
+
 #[test]
-fn korean_pages_show_the_same_code_as_the_english_ones() {
+fn korean_pages_show_the_same_code_and_tables_as_the_english_ones() {
     for (english, korean) in [
         ("README.md", "README.ko.md"),
         ("docs/guide/pools.md", "docs/ko/pools.md"),
@@ -164,5 +173,6 @@ fn korean_pages_show_the_same_code_as_the_english_ones() {
 
         assert!(!shown.is_empty(), "{english}");
         assert_eq!(shown, code_of(korean), "{korean}");
+        assert_eq!(tables_of(english), tables_of(korean), "{korean}");
     }
 }

@@ -10,6 +10,8 @@ mod file;
 mod files;
 mod formats;
 mod ghost;
+mod objects;
+mod rows;
 mod scan;
 mod sql;
 mod stop;
@@ -213,6 +215,14 @@ fn sweep(url: &str, threads: u32, commits: ScanCommits) -> Program {
 
 pub(crate) fn stage(url: &str) -> Stage {
     Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "10m")
+}
+
+/// Another database of this kind.
+pub(crate) async fn another(kind: &Scratch) -> Scratch {
+    match kind.url().starts_with("postgres") {
+        true => Scratch::postgres_with_schema().await.unwrap(),
+        false => Scratch::file(),
+    }
 }
 
 /// A program that is found dead soon.

@@ -280,7 +280,7 @@ async fn a_server_runs_what_it_is_asked_to() {
     assert_eq!(steps["items"][0]["counters"]["write"], 50);
     let (head, refused) = served.ask("POST", "/api/v1/jobs/nightly/executions", "{}");
     assert!(head.starts_with("HTTP/1.1 404 ") && refused["code"] == "TM1001", "{head} {refused}");
-    assert_eq!(refused["remedy"], "there are: files, leaky, phoenix, sweep");
+    assert_eq!(refused["remedy"], "there are: files, leaky, phoenix, sweep, table");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -83,14 +83,17 @@ fn mails(stage: &Stage) -> Vec<Value> {
 }
 
 fn configure(stage: &Stage, mode: &str, port: &str, url: &str) {
-    let configuration = format!(
-        "[alert.rules.job_failed]\nchannels = [\"ops\", \"hook\"]\n\
-         [alert.mail.ops]\nhost = \"localhost\"\nport = {port}\ntls = \"{mode}\"\nca = \"{KEYS}/ca.pem\"\n\
+    let rule = "[alert.rules.job_failed]\nchannels = [\"ops\", \"hook\"]\n";
+    fs::write(stage.path("tidemill.toml"), rule.to_owned() + &channels(mode, port, url)).unwrap();
+}
+
+fn channels(mode: &str, port: &str, url: &str) -> String {
+    format!(
+        "[alert.mail.ops]\nhost = \"localhost\"\nport = {port}\ntls = \"{mode}\"\nca = \"{KEYS}/ca.pem\"\n\
          user = \"tidemill\"\npassword = \"env:SMTP_PASSWORD\"\n\
          from = \"Tidemill <tidemill@example.com>\"\nto = \"ops@example.com, 당직 <oncall@example.com>\"\n\
          [alert.webhooks.hook]\nurl = \"{url}\"\nallow_private = true\n"
-    );
-    fs::write(stage.path("tidemill.toml"), configuration).unwrap();
+    )
 }
 
 fn a_failure_is_mailed_and_posted(mode: &str, mechanism: &str) {
@@ -183,27 +186,59 @@ fn a_server_that_cannot_be_trusted_or_a_mailbox_that_is_not_there_gets_no_mail()
     assert!(mails(&stage).is_empty() && !log.contains("hunter2"), "{log}");
 }
 
+/// A job of one command, with this `notify`.
+fn notifying(stage: &Stage, name: &str, notify: &str, command: &str) {
+    let job = format!("job: {name}\nnotify: {notify}\nsteps:\n  - name: look\n    command: {command}\n");
+    fs::write(stage.path(&format!("jobs/{name}.yaml")), job).unwrap();
+}
+
 #[test]
-fn the_end_of_a_job_that_ran_without_a_server_is_posted_once_there_is_one() {
+fn the_ends_of_jobs_that_ran_without_a_server_are_mailed_and_posted_once_there_is_one() {
+    let found = skip::require("smtp", std::env::var_os(SMTP_PYTHON));
+    let Some(python) = found.map(PathBuf::from) else { return };
     let stage = stage();
-    let path = stage.path("jobs/load.yaml");
-    let job = fs::read_to_string(&path).unwrap();
-    fs::write(&path, job.replace("steps:", "notify: { on: [failed, stopped], to: hook }\nsteps:")).unwrap();
+    let (_server, port) = smtp(&stage, &python, "tls", "0");
     let (url, posted) = receiver();
-    let configuration = format!("[alert.webhooks.hook]\nurl = \"{url}\"\nallow_private = true\n");
-    fs::write(stage.path("tidemill.toml"), configuration).unwrap();
+    fs::write(stage.path("tidemill.toml"), channels("tls", &port, &url)).unwrap();
+    let look = format!("[\"test\", \"-e\", \"{}\"]", stage.path("ok").display());
+    notifying(&stage, "load", "{ on: [failed, stopped], to: [hook, ops] }", &look);
+    let slow = format!("[sh, -c, \"touch {}; sleep 600\"]", stage.path("begun").display());
+    notifying(&stage, "slow", "[{ on: stopped, to: hook }, { on: [completed, failed], to: ops }]", &slow);
+    notifying(&stage, "done", "[{ on: completed, to: ops }, { on: always, to: hook }]", "[\"true\"]");
 
     assert_ne!(stage.run(&["job", "run", "jobs/load.yaml"]).code, Some(0));
     fs::write(stage.path("ok"), "").unwrap();
     stage.run(&["job", "run", "jobs/load.yaml"]).succeeds();
+    let mut slow = Guarded::spawn(stage.command(&["job", "run", "jobs/slow.yaml"])).unwrap();
+    until("the job is at work", || stage.path("begun").exists().then_some(()));
+    stage.run(&["job", "stop", "3", "--reason", "enough"]).succeeds();
+    assert_eq!(slow.wait_deadline(Duration::from_secs(180)).and_then(|ended| ended.code()), Some(11));
+    stage.run(&["job", "run", "jobs/done.yaml"]).succeeds();
     let _served = Served::start(&stage, &[]);
 
-    let is_end = |notice: &&Value| notice["rule"] == "job_end";
-    let notice = until("a webhook about the end", || posted.lock().unwrap().iter().find(is_end).cloned());
-    assert_eq!((&notice["status"], &notice["execution"]), (&"FAILED".into(), &1.into()), "{notice}");
-    assert_eq!(notice["summary"], "job load failed: execution 1");
-    // One that completed is not among those that the job names.
-    assert_eq!(posted.lock().unwrap().iter().filter(is_end).count(), 1);
+    // One that completed is not among those that `load` names.
+    let ends = || -> Vec<Value> {
+        posted.lock().unwrap().iter().filter(|notice| notice["rule"] == "job_end").cloned().collect()
+    };
+    let mut notices = until("three webhooks", || Some(ends()).filter(|ends| ends.len() >= 3));
+    notices.sort_by_key(|notice| notice["execution"].as_i64());
+    let told = notices.iter().map(|notice| ["status", "summary"].map(|key| notice[key].as_str().unwrap()));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ["FAILED", "job load failed: execution 1"],
+            ["STOPPED", "job slow stopped: execution 3"],
+            ["COMPLETED", "job done completed: execution 4"],
+        ]
+    );
+    let mut subjects = until("two mails", || {
+        let mails = mails(&stage);
+        (mails.len() >= 2).then(|| mails.iter().map(|mail| mail["subject"].to_string()).collect::<Vec<_>>())
+    });
+    subjects.sort_unstable();
+    let title = |summary: &str| format!("\"[Tidemill] {summary}\"");
+    assert_eq!(subjects, [title("job done completed: execution 4"), title("job load failed: execution 1")]);
+    assert_eq!((ends().len(), mails(&stage).len()), (3, 2));
 }
 
 #[test]

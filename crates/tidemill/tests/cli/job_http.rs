@@ -1,9 +1,10 @@
 //! Job files that read and write over HTTP, run by processes that are killed in the middle.
 
 use crate::Stage;
+use crate::exact::another;
 use crate::job_kafka::rows;
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -106,70 +107,109 @@ async fn site(database: &Scratch, tables: &str, job: &str) -> (Stage, Store) {
     (stage, store)
 }
 
+/// The ways of a job file to the next page.
+const PAGES: [&str; 4] =
+    ["{ cursor: next, parameter: cursor }", "{ cursor: url }", "{ number: page, first: 1 }", "link"];
+
+/// The first item of the page that is asked for, in any of these ways.
+fn first_of(request: &Received) -> usize {
+    let cursor = request.query("cursor").map(|first| first.parse().unwrap());
+    let number = request.query("page").map(|number| (number.parse::<usize>().unwrap() - 1) * PER_PAGE);
+    cursor.or(number).unwrap_or(0)
+}
+
 fn page(request: &Received) -> Reply {
     if request.header("authorization") != Some("Bearer sesame") {
         return Reply::new(401, "");
     }
-    let from: usize = request.query("cursor").map_or(0, |cursor| cursor.parse().unwrap());
+    let from = first_of(request);
     let rows: Vec<Json> = (from..ITEMS.min(from + PER_PAGE)).map(|n| json!({ "n": n })).collect();
     let next = (from + PER_PAGE < ITEMS).then(|| (from + PER_PAGE).to_string());
-    Reply::new(200, json!({ "data": { "rows": rows }, "next": next }).to_string())
-}
-
-async fn killed_in_the_middle_a_job_has_every_item_of_its_pages_once(database: Scratch) {
-    let is_held = |request: &Received| request.query("cursor") == Some("240");
-    let holding = Holding::start(is_held, page);
-    let job = format!(
-        "job: load\nsteps:\n  - name: load\n    chunk: 7\n    read:\n      http:\n        url: \"{}\"\n        \
-         items: data.rows\n        page: {{ cursor: next, parameter: cursor }}\n        token: \"env:SHOP_TOKEN\"\n    \
-         process: {{ map: {{ n: row.n }} }}\n    write: {{ sql: {{ table: loaded, mode: insert }} }}\n",
-        holding.service.url("/orders?since=2026-11-15")
-    );
-    let (stage, store) = site(&database, "create table loaded (n bigint not null)", &job).await;
-
-    die(&stage, "chunk_after_read:100");
-    let after_crash = rows(&store).await;
-    holding.kill_while_held(&stage, is_held);
-    let after_kill = rows(&store).await;
-    finish(&stage);
-
-    assert!(after_crash.0 > 0 && after_crash.0 < 100, "{after_crash:?}");
-    assert!(after_kill.0 > after_crash.0 && after_kill.0 <= 240, "{after_kill:?}");
-    assert_eq!(rows(&store).await, (ITEMS as i64, ITEMS as i64), "on {}", database.url());
-}
-
-async fn killed_in_the_middle_a_job_has_sent_every_item_with_one_key(database: Scratch) {
-    let is_held = |request: &Received| json_of(&request.body) == Some(200);
-    let holding = Holding::start(is_held, |_| Reply::new(201, ""));
-    let job = format!(
-        "job: send\nsteps:\n  - name: send\n    chunk: 7\n    read: {{ csv: {{ path: in.csv }} }}\n    \
-         process: {{ map: {{ n: int(row.n) }} }}\n    write: {{ http: {{ url: \"{}\", batch: each }} }}\n",
-        holding.service.url("/contacts")
-    );
-    let (stage, _store) = site(&database, "create table loaded (n bigint not null)", &job).await;
-    let lines: String = (0..ITEMS).map(|n| format!("{n}\n")).collect();
-    fs::write(stage.path("in.csv"), format!("n\n{lines}")).unwrap();
-
-    // Sent, and not committed: by its own hand, then while the service has the request and has not answered.
-    die(&stage, "chunk_after_write:9");
-    holding.kill_while_held(&stage, is_held);
-    finish(&stage);
-
-    let mut effects: BTreeMap<String, u64> = BTreeMap::new();
-    let received = holding.service.received();
-    for request in &received {
-        let key = request.header("idempotency-key").unwrap().to_owned();
-        let n = json_of(&request.body).unwrap();
-        assert_eq!(*effects.entry(key).or_insert(n), n, "a key was used for two items");
+    let url = next.as_ref().map(|next| format!("/orders?since=2026-11-15&cursor={next}"));
+    let reply = Reply::new(200, json!({ "data": { "rows": rows }, "next": next, "url": url }).to_string());
+    match url {
+        Some(url) => reply.with("link", format!("<{url}>; rel=\"next\"")),
+        None => reply,
     }
-    let items: BTreeSet<u64> = effects.values().copied().collect();
-    assert_eq!((effects.len(), items.len()), (ITEMS, ITEMS), "on {}", database.url());
-    // Nine chunks were sent when it died; the ninth had not committed.
-    assert!(received.len() > ITEMS + 7, "nothing was sent twice, so nothing was tested");
 }
 
-fn json_of(body: &str) -> Option<u64> {
-    serde_json::from_str::<Json>(body).ok()?["n"].as_u64()
+async fn killed_in_the_middle_a_job_has_every_item_of_its_pages_once(kind: Scratch) {
+    for next in PAGES {
+        let database = another(&kind).await;
+        let is_held = |request: &Received| first_of(request) == 240;
+        let holding = Holding::start(is_held, page);
+        let job = format!(
+            "job: load\nsteps:\n  - name: load\n    chunk: 7\n    read:\n      http:\n        url: \"{}\"\n        \
+             items: data.rows\n        page: {next}\n        token: \"env:SHOP_TOKEN\"\n    \
+             process: {{ map: {{ n: row.n }} }}\n    write: {{ sql: {{ table: loaded, mode: insert }} }}\n",
+            holding.service.url("/orders?since=2026-11-15")
+        );
+        let (stage, store) = site(&database, "create table loaded (n bigint not null)", &job).await;
+
+        die(&stage, "chunk_after_read:100");
+        let after_crash = rows(&store).await;
+        let before_restart = holding.service.received().len();
+        holding.kill_while_held(&stage, is_held);
+        let after_kill = rows(&store).await;
+        let resumed_with = first_of(&holding.service.received()[before_restart]);
+        finish(&stage);
+
+        assert!(after_crash.0 > 0 && after_crash.0 < 100, "{next}: {after_crash:?}");
+        assert!(after_kill.0 > after_crash.0 && after_kill.0 <= 240, "{next}: {after_kill:?}");
+        assert_eq!(resumed_with, 80, "{next}: a restart goes on with the page that it was in");
+        let expected = (ITEMS as i64, ITEMS as i64);
+        assert_eq!(rows(&store).await, expected, "{next} on {}", database.url());
+    }
+}
+
+async fn killed_in_the_middle_a_job_has_sent_every_item_with_one_key(kind: Scratch) {
+    for batch in ["each", "chunk"] {
+        let database = another(&kind).await;
+        let is_held = |request: &Received| numbers_of(&request.body).contains(&200);
+        let holding = Holding::start(is_held, |_| Reply::new(201, ""));
+        let job = format!(
+            "job: send\nsteps:\n  - name: send\n    chunk: 7\n    read: {{ csv: {{ path: in.csv }} }}\n    \
+             process: {{ map: {{ n: int(row.n) }} }}\n    write: {{ http: {{ url: \"{}\", batch: {batch} }} }}\n",
+            holding.service.url("/contacts")
+        );
+        let (stage, _store) = site(&database, "create table loaded (n bigint not null)", &job).await;
+        let lines: String = (0..ITEMS).map(|n| format!("{n}\n")).collect();
+        fs::write(stage.path("in.csv"), format!("n\n{lines}")).unwrap();
+
+        // Sent, and not committed: by its own hand, then while the service has the request and has not answered.
+        die(&stage, "chunk_after_write:9");
+        holding.kill_while_held(&stage, is_held);
+        finish(&stage);
+
+        let mut effects: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let received = holding.service.received();
+        for request in &received {
+            let key = request.header("idempotency-key").unwrap().to_owned();
+            let numbers = numbers_of(&request.body);
+            assert_eq!(
+                *effects.entry(key).or_insert(numbers.clone()),
+                numbers,
+                "{batch}: a key was used for others"
+            );
+        }
+        let mut items: Vec<u64> = effects.into_values().flatten().collect();
+        items.sort_unstable();
+        let all: Vec<u64> = (0..ITEMS as u64).collect();
+        assert_eq!(items, all, "{batch} on {}", database.url());
+        // Nine chunks were sent when it died; the ninth had not committed.
+        let sent: usize = received.iter().map(|request| numbers_of(&request.body).len()).sum();
+        assert!(sent > ITEMS + 7, "{batch}: nothing was sent twice, so nothing was tested");
+    }
+}
+
+/// The numbers of the item in this body, or of the list of items.
+fn numbers_of(body: &str) -> Vec<u64> {
+    let number = |item: &Json| item["n"].as_u64();
+    match serde_json::from_str(body) {
+        Ok(Json::Array(items)) => items.iter().filter_map(number).collect(),
+        Ok(item) => number(&item).into_iter().collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@ use crate::Stage;
 use crate::serve::Served;
 use std::fs;
 use std::time::Duration;
+use tidemill_testkit::moto::{self, PrivateMoto};
+use tidemill_testkit::skip;
 
 /// Copies a file that `path` names; the first parameter is no path, the second may be any.
 const COPY: &str = r#"job: copy
@@ -96,6 +98,58 @@ fn whoever_runs_a_job_at_the_command_line_names_any_file_unless_roots_are_set() 
     assert!(refused.fails("TM1027", 10).stderr.contains("(out, in)"), "{refused:#?}");
     let wide = confined.with("TIDEMILL_JOBS_ROOTS", &format!("out;{}", elsewhere.path().display()));
     run(&wide, "d").succeeds();
+}
+
+/// Copies an object of the day, in a folder that anybody may name.
+const LAKE: &str = r#"job: lake
+parameters:
+  day: { type: string, required: true }
+  folder: { type: string, default: in, allow: path }
+steps:
+  - name: copy
+    chunk: 1
+    read: { csv: { path: "s3://lake/${folder}/${day}.csv" } }
+    write: { jsonl: { path: "out/${day}.jsonl" } }
+"#;
+
+#[test]
+fn a_root_in_a_bucket_limits_the_objects_that_a_launch_reaches() {
+    let Some(python) = skip::require("moto", std::env::var_os(moto::PYTHON)) else { return };
+    let server = PrivateMoto::start(&python).unwrap();
+    for key in ["in/mon.csv", "in/tue.csv", "inside/mon.csv", "other/mon.csv"] {
+        server.put(key, b"id\n1\n").unwrap();
+    }
+    let (stage, _elsewhere) = stage();
+    let stage = server.variables().iter().fold(stage, |stage, (name, value)| stage.with(name, value));
+    let stage = stage.with("TIDEMILL_JOBS_ROOTS", "s3://lake/in;out");
+    fs::write(stage.path("jobs/lake.yaml"), LAKE).unwrap();
+    let served = Served::start(&stage, &["--jobs", "jobs"]);
+    let launch = |parameters: serde_json::Value| {
+        let body = serde_json::json!({ "parameters": parameters }).to_string();
+        served.post("/api/v1/jobs/lake/executions", &body)
+    };
+    let run = |day: &str, folder: &str| {
+        let (day, folder) = (format!("day={day}"), format!("folder={folder}"));
+        stage.run(&["job", "run", "jobs/lake.yaml", "-p", &day, "-p", &folder])
+    };
+
+    let (status, body) = launch(serde_json::json!({ "day": "../other/mon" }));
+    assert!((400..500).contains(&status) && body.contains("TM1007"), "{status} {body}");
+    let (status, body) = launch(serde_json::json!({ "day": "mon", "folder": "inside" }));
+    assert_eq!(status, 202, "{body}");
+    let failed = ended(&served, 1);
+    let why = failed["execution"]["exit_description"].as_str().unwrap();
+    assert!(
+        why.contains("lies outside of the folders that this job may use here (s3://lake/in, out)"),
+        "{failed}"
+    );
+    assert_eq!(launch(serde_json::json!({ "day": "mon" })).0, 202);
+    let done = ended(&served, 2);
+    assert_eq!(fs::read_to_string(stage.path("out/mon.jsonl")).unwrap(), "{\"id\":\"1\"}\n", "{done}");
+    // At the command line, the same roots hold.
+    let refused = run("mon", "in/../other");
+    assert!(refused.fails("TM1027", 10).stderr.contains("s3://lake/in"), "{refused:#?}");
+    run("tue", "in").succeeds();
 }
 
 /// Variables that hold secrets, under the names of others and under one that the configuration names.

@@ -3,6 +3,8 @@
 use crate::{Ran, Stage, workspace};
 use serde_json::Value;
 use std::fs;
+use tidemill_testkit::moto::{PYTHON, PrivateMoto};
+use tidemill_testkit::skip;
 
 const JOB: &str = r#"job: rates
 parameters: { day: { type: date, required: true } }
@@ -205,4 +207,26 @@ fn a_job_that_does_not_start_fails_its_case() {
     let told = ends(&stage.run(&["job", "test", "jobs"]), 1);
 
     assert!(told.contains("FAILED  jobs/rates.test.yaml: nothing there\n  the job did not start"), "{told}");
+}
+
+#[test]
+fn objects_are_read_and_written_for_real() {
+    let Some(python) = skip::require("moto", std::env::var_os(PYTHON)) else { return };
+    let server = PrivateMoto::start(&python).unwrap();
+    server.put("in.csv", b"id\n1\n").unwrap();
+    let test = "cases: [{ name: copied, expect: { steps: { copy: { read: 1, written: 1 } } } }]\n";
+    let stage = server.variables().iter().fold(stage(TEST), |stage, (name, value)| stage.with(name, value));
+    let job = "job: copy
+steps:
+  - name: copy
+    chunk: 10
+    read: { csv: { path: 's3://lake/in.csv' } }
+    write: { csv: { path: 's3://lake/out.csv', columns: [id] } }
+";
+    fs::write(stage.path("jobs/copy.yaml"), job).unwrap();
+    fs::write(stage.path("jobs/copy.test.yaml"), test).unwrap();
+
+    ends(&stage.run(&["job", "test", "jobs/copy.yaml"]), 0);
+
+    assert_eq!(server.get("out.csv").unwrap().as_deref(), Some(&b"id\n1\n"[..]));
 }

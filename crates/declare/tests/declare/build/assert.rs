@@ -9,6 +9,7 @@ tidemill_store::on_both![
     data_as_expected_passes_and_other_data_is_shown_beside_what_was_expected,
     a_warning_is_kept_and_the_job_goes_on,
     another_database_is_asked_by_the_name_of_its_connection,
+    data_may_be_only_so_old,
 ];
 
 const TABLE: &[&str] = &[
@@ -85,4 +86,41 @@ steps:
 
     assert_eq!(run.end.status, BatchStatus::Failed);
     assert!(run.end.exit.description.contains("found value = 3"), "{:?}", run.end);
+}
+
+async fn data_may_be_only_so_old(scratch: Scratch) {
+    // SQLite keeps times as texts.
+    let (zoned, value) = match scratch.url().starts_with("sqlite") {
+        true => ("text", "timestamp(value)"),
+        false => ("timestamptz", "value"),
+    };
+    let stand = Stand::on(scratch).await;
+    stand
+        .sql(&[
+            &format!("create table orders (source text, loaded_at {zoned}, loaded timestamp)"),
+            "insert into orders values ('fresh', '2026-11-15T00:30:00Z', '2026-11-15T00:30:00'),
+                                       ('stale', '2026-11-14T23:30:00Z', '2026-11-14T23:30:00')",
+        ])
+        .await;
+    let text = |source: &str| {
+        format!(
+            r#"
+job: check-{source}
+steps:
+  - name: age
+    assert:
+      - {{ query: "select max(loaded_at) from orders where source = '{source}'", expect: "now - {value} < duration('2h')" }}
+      - {{ query: "select max(loaded) from orders where source = '{source}'", expect: "now - timestamp(value + 'Z') < duration('2h')" }}
+"#
+        )
+    };
+
+    let fresh = stand.run(&text("fresh"), &[]).await;
+    let stale = stand.run(&text("stale"), &[]).await;
+
+    assert!(fresh.is_completed(), "{:?}", fresh.end);
+    let told = &stale.end.exit.description;
+    assert_eq!(stale.end.status, BatchStatus::Failed);
+    assert_eq!(told.matches("expected now - ").count(), 2, "{told}");
+    assert!(!told.contains("cannot be evaluated"), "{told}");
 }

@@ -3,7 +3,10 @@
 use super::Stand;
 use tidemill_store::scratch::Scratch;
 
-tidemill_store::on_both![rejects_of_a_csv_file_load_again_after_mending];
+tidemill_store::on_both![
+    rejects_of_a_csv_file_load_again_after_mending,
+    lines_of_later_chunks_are_kept_without_other_rejects,
+];
 
 const PEOPLE: &str = r##"
 job: people
@@ -46,6 +49,20 @@ async fn rejects_of_a_csv_file_load_again_after_mending(scratch: Scratch) {
         ["one", "two", "again", "four", "a; \"b\""]
     );
     assert!(!stand.path().join("bad-mended.csv").exists());
+}
+
+/// On PostgreSQL, the chunks after the first one are committed in one round trip.
+async fn lines_of_later_chunks_are_kept_without_other_rejects(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    stand.sql(&["create table person (id bigint primary key, name varchar(20) not null)"]).await;
+    let numbered = (1..=20).map(|id| if id == 5 { "x;five\n".to_owned() } else { format!("{id};n{id}\n") });
+    stand.write("in.csv", &format!("a title\nid;name\n{}", numbered.collect::<String>()));
+
+    let run = stand.run(&PEOPLE.replace(r#"reject: "@/why-${file}.jsonl", "#, ""), &["file=in"]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.content("bad-in.csv"), "\nid;name\nx;five\n");
+    assert_eq!(stand.texts("select count(*) || '' from person").await, ["19"]);
 }
 
 async fn rejected(read: &str, text: &[u8], rejects: &str) -> Vec<u8> {

@@ -8,7 +8,7 @@ tidemill_store::on_both![
     amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject,
     a_failed_job_goes_on_where_it_ended_once_the_file_is_mended,
     an_upsert_changes_the_rows_that_are_there,
-    rows_of_a_query_are_counted_only_on_request,
+    rows_are_counted_only_on_request,
     a_statement_is_run_for_each_item_with_its_values_bound,
 ];
 
@@ -104,8 +104,10 @@ steps:
     assert_eq!(stand.texts(LOADED).await, ["1:29:2026-11-15", "2:100:2026-11-15", "9:9:2026-01-01"]);
 }
 
-async fn rows_of_a_query_are_counted_only_on_request(scratch: Scratch) {
+async fn rows_are_counted_only_on_request(scratch: Scratch) {
     let stand = Stand::on(scratch).await;
+    stand.write("in.csv", "id\n4\n5\n");
+    stand.write("in.jsonl", "{\"id\": 6}\n");
     stand
         .sql(&[
             "create table source (id bigint primary key)",
@@ -124,6 +126,18 @@ steps:
     chunk: 2
     read: { sql: { query: "select id from source", key: id, count: true } }
     write: { sql: { table: target, columns: [id] } }
+  - name: uncounted-file
+    chunk: 2
+    read: { csv: { path: "@/in.csv" } }
+    write: { csv: { path: "@/a.csv", columns: [id] } }
+  - name: counted-file
+    chunk: 2
+    read: { csv: { path: "@/*.csv", count: true } }
+    write: { jsonl: { path: "@/b.jsonl" } }
+  - name: counted-lines
+    chunk: 2
+    read: { jsonl: { path: "@/in.jsonl", count: true } }
+    write: { json: { path: "@/c.json" } }
 "#;
 
     let run = stand.run(job, &[]).await;
@@ -131,7 +145,8 @@ steps:
     assert!(run.is_completed(), "{:?}", run.end);
     let totals = "select coalesce(cast(total_items as text), 'none') from tidemill_step_execution
                   order by step_execution_id";
-    assert_eq!(stand.texts(totals).await, ["none", "3"]);
+    // The pattern matches the file that the step before it has written, too.
+    assert_eq!(stand.texts(totals).await, ["none", "3", "none", "4", "1"]);
 }
 
 async fn a_statement_is_run_for_each_item_with_its_values_bound(scratch: Scratch) {

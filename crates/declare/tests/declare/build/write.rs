@@ -1,10 +1,17 @@
 //! Where a job file writes to: tables by mode, other databases, procedures, several targets, and a choice by row.
 
 use super::Stand;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
 use tidemill_domain::job::BatchStatus;
-use tidemill_engine::testing::TestRun;
+use tidemill_domain::time::FakeClock;
+use tidemill_engine::testing::{JobBench, TestRun};
 use tidemill_store::item::Database;
 use tidemill_store::scratch::Scratch;
+use tidemill_store::{Store, StoreOptions};
+use tidemill_testkit::CommitProxy;
 
 tidemill_store::on_both![
     rows_are_deleted_by_their_key,
@@ -203,4 +210,38 @@ async fn every_row_goes_to_all_writers_and_a_restart_goes_on_in_each(scratch: Sc
     assert_eq!(stand.content("a.jsonl").lines().count(), 5);
     assert_eq!(stand.content("b.csv"), "id\n1\n2\n3\n4\n5\n");
     assert_eq!(stand.texts("select cast(count(*) as text) from t").await, ["1"]);
+}
+
+/// Counted on the wire, as in the test of the engine: neither the readers and writers of a job file nor `skip` and `retry` cost more.
+#[tokio::test]
+async fn a_chunk_of_a_job_file_costs_one_round_trip() {
+    let Some(scratch) = Scratch::postgres_with_schema().await else { return };
+    let wire = CommitProxy::in_front_of(scratch.url()).unwrap();
+    let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+    let options = StoreOptions { clock: Some(clock.clone()), max_connections: 2, ..StoreOptions::default() };
+    let store = Store::open(wire.url().parse().unwrap(), &options).await.unwrap();
+    let bench = JobBench::with_lease(store, clock, Duration::from_secs(15)).await.unwrap();
+    let stand = Stand { bench, folder: TempDir::new().unwrap(), connections: BTreeMap::new(), scratch };
+    stand.sql(&[&format!("create table t {TABLE}")]).await;
+
+    for mode in ["mode: insert", "mode: upsert, on: id", "mode: copy"] {
+        let mut costs = Vec::new();
+        for chunks in [20_u32, 20, 60] {
+            let rows: String = (1..=chunks).map(|id| format!("{id},a,b\n")).collect();
+            stand.write("in.csv", &format!("id,kind,name\n{rows}"));
+            stand.sql(&["delete from t"]).await;
+            let text = job(1, &format!("{{ sql: {{ table: t, {mode} }} }}"))
+                + "    skip: { limit: 5, on: constraint }\n    retry: { limit: 3, on: transient }\n";
+            let name = format!("job: wire-{}", wire.statements());
+            let job = stand.job(&[&text.replace("job: writes", &name)]);
+
+            let before = wire.statements();
+            let run = stand.launch(&job, &[]).await.unwrap();
+
+            costs.push(wire.statements() - before);
+            assert_eq!(run.step("load").unwrap().counters.write, u64::from(chunks), "{:?}", run.end);
+        }
+        // A connection that is opened in between costs a few.
+        assert!((40..=45).contains(&(costs[2] - costs[1])), "{mode}: {costs:?}");
+    }
 }

@@ -139,6 +139,7 @@ pub trait AnyWriter<O>: AnyStream {
     fn roll_back(&mut self) -> ItemFuture<'_, ()>;
     fn is_concurrent(&self) -> bool;
     fn is_numbered(&self) -> bool;
+    fn staged_tables(&self) -> Option<usize>;
     fn delivery(&self) -> Delivery;
 }
 
@@ -157,6 +158,10 @@ impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
 
     fn is_numbered(&self) -> bool {
         ItemWriter::is_numbered(self)
+    }
+
+    fn staged_tables(&self) -> Option<usize> {
+        ItemWriter::staged_tables(self)
     }
 
     fn delivery(&self) -> Delivery {
@@ -186,6 +191,10 @@ impl<O: Sync + 'static> ItemWriter<O> for BoxWriter<O> {
 
     fn is_numbered(&self) -> bool {
         self.0.is_numbered()
+    }
+
+    fn staged_tables(&self) -> Option<usize> {
+        self.0.staged_tables()
     }
 
     fn delivery(&self) -> Delivery {

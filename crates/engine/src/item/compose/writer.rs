@@ -233,6 +233,10 @@ impl<O: Send + Sync + 'static, D: Deal<O>> ItemWriter<O> for Writers<O, D> {
         self.parts.iter().any(ItemWriter::is_numbered)
     }
 
+    fn staged_tables(&self) -> Option<usize> {
+        self.parts.iter().map(ItemWriter::staged_tables).sum()
+    }
+
     fn delivery(&self) -> Delivery {
         let is_exact = self.parts.iter().all(|part| part.delivery() == Delivery::ExactlyOnce);
         if is_exact { Delivery::ExactlyOnce } else { Delivery::AtLeastOnce }

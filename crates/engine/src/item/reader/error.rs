@@ -16,6 +16,11 @@ pub(crate) enum InputError {
     #[error("the input file {path} cannot be read to its end; mend or replace it, then restart the job")]
     Read { path: String, source: io::Error },
     #[error(
+        "the object {path} cannot be read to its end; check the access to it and restart the job; if it was replaced, \
+         put it back as it was, or start the job anew"
+    )]
+    ReadObject { path: String, source: io::Error },
+    #[error(
         "the input file {path} ends before byte {position}, where the last run stopped; \
          put back the file as it was and restart the job, or start the job anew"
     )]
@@ -26,6 +31,11 @@ pub(crate) enum InputError {
     )]
     Changed { path: String, position: u64 },
     #[error(
+        "the object {path} was replaced after the last run stopped in it; \
+         put back the object as it was and restart the job, or start the job anew"
+    )]
+    Replaced { path: String },
+    #[error(
         "the input file {path} is gone, and the last run had not finished it; put it back and restart the job"
     )]
     Vanished { path: String },
@@ -35,6 +45,11 @@ pub(crate) enum InputError {
     NoneMatches { pattern: String },
     #[error("more than {max} files match {pattern}; use a narrower pattern")]
     TooManyMatch { pattern: String, max: usize },
+    #[error(
+        "{folder} has more than {max} objects, which all have to be listed to find those that match {pattern}; \
+         begin the pattern with a longer folder"
+    )]
+    TooManyListed { pattern: String, folder: String, max: usize },
     #[error("{pattern} is not a pattern of file names; write * for any characters, ** for any folders")]
     Pattern { pattern: String, source: glob::PatternError },
     /// Such a name cannot be saved for a restart.

@@ -2,9 +2,10 @@
 
 use super::columns::Columns;
 use super::table::{Found, TableFormat, TableReader};
+use crate::item::compression::Unpacked;
+use crate::item::{Compression, Source};
 use calamine::{Data, ExcelDateTime, Range, Reader, Sheets};
-use std::io::Cursor;
-use std::path::Path;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 use tidemill_domain::item::{Row, Value};
 
@@ -22,6 +23,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a sheet of `.xlsx`, `.xlsm`, `.xlsb`, `.xls` and `.ods` files, row by row. A file has at most 64 MiB,
 /// and 512 MiB when it is unpacked.
+/// A file that is packed once more, with gzip or zstd, is recognized by its first bytes.
 ///
 /// The first row that is not empty names the columns, unless [`columns`](TableReader::columns) or
 /// [`header_row`](TableReader::header_row) say otherwise. Rows without values are skipped. Whole numbers are long, other
@@ -67,8 +69,8 @@ impl<T> ExcelReader<T> {
 impl TableFormat for Excel {
     type Table = Sheet;
 
-    fn open(&self, path: &Path) -> Result<Sheet, String> {
-        let cells = self.load(path)?;
+    fn open(&self, source: Source, from: u64) -> Result<Sheet, String> {
+        let cells = self.load(source)?;
         let (top, left) = cells.start().unwrap_or_default();
         let header = match (self.header_row, &self.columns) {
             (Some(0), _) => return Err("rows count from 1, so there is no header row 0".to_owned()),
@@ -91,13 +93,21 @@ impl TableFormat for Excel {
                 names
             }
         };
+        let first = (header.map_or(top, |row| row + 1), left);
+        let rows = cells.end().map_or(0, |(last, _)| u64::from((last + 1).saturating_sub(first.0)));
+        if from > rows {
+            return Err(format!(
+                "it has only {rows} rows, and the last run stopped in a later one; \
+                 put back the file as it was and restart the job, or start the job anew"
+            ));
+        }
         let columns = Columns::new(names);
         if columns.shared.is_empty() {
             return Err("there are no names of columns; set header_row or columns".to_owned());
         }
         match columns.refusal() {
             Some(refusal) => Err(refusal),
-            None => Ok(Sheet { cells, columns, first: (header.map_or(top, |row| row + 1), left) }),
+            None => Ok(Sheet { cells, columns, first }),
         }
     }
 
@@ -121,24 +131,27 @@ impl TableFormat for Excel {
         u64::from(sheet.first.0) + number + 1
     }
 
-    fn count(sheet: &Sheet) -> u64 {
+    fn count(sheet: &Sheet) -> Option<u64> {
         let before = sheet.cells.start().map_or(0, |(top, _)| sheet.first.0.saturating_sub(top));
         let columns = sheet.columns.shared.len();
         let is_filled = |row: &&[Data]| row.iter().take(columns).any(|cell| *cell != Data::Empty);
-        sheet.cells.rows().skip(before as usize).filter(is_filled).count() as u64
+        Some(sheet.cells.rows().skip(before as usize).filter(is_filled).count() as u64)
     }
 }
 
 impl Excel {
-    fn load(&self, path: &Path) -> Result<Range<Data>, String> {
+    fn load(&self, mut source: Source) -> Result<Range<Data>, String> {
         let cannot_read = |error: std::io::Error| format!("it cannot be read: {error}");
-        let bytes = std::fs::metadata(path).map_err(cannot_read)?.len();
-        if bytes > EXCEL_BYTES_MAX {
+        let compression = Compression::of_file(&mut source).map_err(cannot_read)?;
+        let mut content = Vec::new();
+        let unpacked = Unpacked::new(source, compression).map_err(cannot_read)?;
+        unpacked.take(EXCEL_BYTES_MAX + 1).read_to_end(&mut content).map_err(cannot_read)?;
+        if content.len() as u64 > EXCEL_BYTES_MAX {
             return Err(format!(
-                "it has {bytes} bytes, and a spreadsheet may have {EXCEL_BYTES_MAX}; save the sheet as CSV"
+                "it has more than {EXCEL_BYTES_MAX} bytes, the most that a spreadsheet may have; save the sheet as CSV"
             ));
         }
-        let bytes: Arc<[u8]> = std::fs::read(path).map_err(cannot_read)?.into();
+        let bytes: Arc<[u8]> = content.into();
         let unpacked = unpacked_bytes(&bytes);
         if unpacked > UNPACKED_BYTES_MAX {
             return Err(format!(
@@ -228,7 +241,10 @@ fn value(cell: &Data) -> Result<Value, String> {
             };
             read.unwrap_or_else(|_| text.as_str().into())
         }
-        Data::DurationIso(text) => text.as_str().into(),
+        Data::DurationIso(text) => {
+            let read = text.parse().map(|duration: jiff::SignedDuration| hours(duration.as_secs()));
+            read.unwrap_or_else(|_| text.clone()).into()
+        }
         Data::Error(error) => return Err(format!("it has the error {error}")),
     })
 }
@@ -242,16 +258,9 @@ fn moment(value: &ExcelDateTime) -> Result<Value, String> {
     let time = jiff::civil::Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond);
     let time = time.map_err(|_| invalid())?;
     if value.is_duration() {
-        let seconds = (value.as_f64() * 86_400.0).round();
-        let sign = if seconds < 0.0 { "-" } else { "" };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is whole, and a sheet has few"
-        )]
-        let seconds = seconds.abs() as u64;
-        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-        return Ok(format!("{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60).into());
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole, and a sheet has few")]
+        let seconds = (value.as_f64() * 86_400.0).round() as i64;
+        return Ok(hours(seconds).into());
     }
     if (0.0..1.0).contains(&value.as_f64()) {
         return Ok(time.into());
@@ -259,6 +268,14 @@ fn moment(value: &ExcelDateTime) -> Result<Value, String> {
     let year = i16::try_from(year).map_err(|_| invalid())?;
     let date = jiff::civil::Date::new(year, small(month)?, small(day)?).map_err(|_| invalid())?;
     Ok(if time == jiff::civil::Time::midnight() { date.into() } else { date.to_datetime(time).into() })
+}
+
+/// A duration, such as `26:05:00`.
+fn hours(seconds: i64) -> String {
+    let sign = if seconds < 0 { "-" } else { "" };
+    let seconds = seconds.unsigned_abs();
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
 /// The letters of a column, which is counted from 0.

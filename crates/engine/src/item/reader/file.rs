@@ -1,10 +1,12 @@
 //! The reader of files, for all formats: finds files, cuts them into records, and saves its position for a restart.
 
 use crate::item::reader::error::InputError;
-use crate::item::reader::files::{Files, READ_COUNT, StopPoint, key, left, saved_number};
+use crate::item::reader::files::{
+    Files, READ_COUNT, StopPoint, check_version, key, left, save_version, saved_number, saved_version,
+};
 use crate::item::reader::input::{Input, Opening, Place};
 use crate::item::reader::record::Scanner;
-use crate::item::{Compression, Encoding, Roots};
+use crate::item::{Compression, Encoding, Roots, storage};
 use crate::job::{ItemPlace, ItemReader, ItemStream};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -199,11 +201,14 @@ impl<F: Format, T> FileReader<F, T> {
         }
     }
 
-    /// Opens the next file of the queue at `place`. False if there is none; the last file then stays open, because its
+    /// Opens the next file of the queue, at the place in the version that the last run has saved. False if there is none; the last file then stays open, because its
     /// position is saved once more.
-    fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
+    fn open_next(&mut self, resumed: Option<(Place, Option<&str>)>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
         let mut input = Input::open(&file, &self.opening).map_err(InputError::ending)?;
+        if let Some((_, version)) = resumed {
+            check_version(input.path(), version, input.version()).map_err(ItemError::fatal)?;
+        }
         self.format.scanner().begin(None);
         if self.format.has_header()
             && let Some(cut) = input.cut(self.format.scanner())?
@@ -215,7 +220,7 @@ impl<F: Format, T> FileReader<F, T> {
                     .at(input.place_of(&cut), raw)
             })?;
         }
-        if let Some(place) = place {
+        if let Some((place, _)) = resumed {
             input.go_to(place, self.format.scanner()).map_err(ItemError::fatal)?;
         }
         let name = input.path().into();
@@ -290,7 +295,8 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
         }
         let saved = self.saved(context).map_err(ItemError::fatal)?;
         let files = self.files.list(saved.stopped.as_ref()).map_err(ItemError::fatal)?;
-        if self.is_counting {
+        // Counting would fetch objects twice.
+        if self.is_counting && files.iter().all(|file| storage::url(file).is_none()) {
             self.total = Some(self.count(files.clone()).await?);
         }
         self.queue = match &saved.stopped {
@@ -298,7 +304,9 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
             None => files.into(),
         };
         let is_finished = saved.stopped.as_ref().is_some_and(|stopped| stopped.is_finished);
-        self.open_next(saved.place.filter(|_| !is_finished))?;
+        let version = saved_version(context, &self.name);
+        let resumed = saved.place.filter(|_| !is_finished);
+        self.open_next(resumed.map(|place| (place, version.as_deref())))?;
         if saved.place.is_none() && saved.stopped.is_none() {
             self.drop_first(saved.read_count)?;
         }
@@ -311,6 +319,7 @@ impl<F: Format, T: Send + Sync + 'static> ItemStream for FileReader<F, T> {
         context.put(&self.key(READ_COUNT), self.read_count);
         let (place, stopped) = match (&mut self.current, &self.saved) {
             (Some(current), _) => {
+                save_version(context, &self.name, current.input.version());
                 let stopped = match self.files {
                     Files::One(_) => None,
                     Files::Pattern { .. } => {

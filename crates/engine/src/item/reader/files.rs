@@ -4,8 +4,9 @@
 //! and files that appeared meanwhile are read if they sort after it.
 
 use super::error::InputError;
+use crate::item::storage::{self, Depth, Listed};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tidemill_domain::job::ExecutionContext;
 
 /// Number of reads, counted as in Spring Batch.
@@ -14,6 +15,9 @@ pub(super) const READ_COUNT: &str = "read.count";
 /// For a pattern: the current file, and whether it was read to its end.
 const FILE: &str = "file";
 const FINISHED: &str = "file.finished";
+
+/// The version of the object that the position is in.
+const VERSION: &str = "version";
 
 /// The key under which a reader saves a part of its position.
 pub(super) fn key(reader: &str, what: &str) -> String {
@@ -32,8 +36,29 @@ pub(super) fn saved_number(
     value.as_u64().map(Some).ok_or_else(bad)
 }
 
+pub(super) fn saved_version(context: &ExecutionContext, reader: &str) -> Option<String> {
+    context.get_text(&key(reader, VERSION)).map(str::to_owned)
+}
+
+/// A position in an object means nothing in the one that has replaced it.
+pub(super) fn check_version(path: &str, saved: Option<&str>, found: Option<&str>) -> Result<(), InputError> {
+    match (saved, found) {
+        (Some(saved), Some(found)) if saved != found => Err(InputError::Replaced { path: path.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn save_version(context: &mut ExecutionContext, reader: &str, version: Option<&str>) {
+    if let Some(version) = version {
+        context.put(&key(reader, VERSION), version);
+    }
+}
+
 /// Maximum number of files that a pattern may match.
 pub const FILES_MAX: usize = 100_000;
+
+/// Maximum number of objects that are looked at to find those that match.
+const OBJECTS_MAX: usize = 10 * FILES_MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
@@ -108,6 +133,9 @@ pub(crate) fn left(files: Vec<PathBuf>, stopped: &StopPoint) -> Result<VecDeque<
 }
 
 fn find(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
+    if let Some(url) = storage::url(Path::new(pattern)) {
+        return find_objects(url);
+    }
     let paths =
         glob::glob(pattern).map_err(|source| InputError::Pattern { pattern: pattern.to_owned(), source })?;
     let mut names = Vec::new();
@@ -124,6 +152,35 @@ fn find(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
         }
         let name = path.into_os_string().into_string();
         names.push(name.map_err(|name| InputError::Name { path: name.to_string_lossy().into_owned() })?);
+    }
+    names.sort_unstable();
+    Ok(names.into_iter().map(PathBuf::from).collect())
+}
+
+/// Objects that match, sorted by name; `*` matches within a folder, `**` also below.
+fn find_objects(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
+    let fixed = pattern.split(['*', '?', '[']).next().unwrap_or_default();
+    let folder = fixed.rsplit_once('/').map_or(fixed, |(folder, _)| folder);
+    let matcher = glob::Pattern::new(pattern)
+        .map_err(|source| InputError::Pattern { pattern: pattern.to_owned(), source })?;
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    let has_folders = pattern[folder.len()..].trim_start_matches('/').contains('/') || pattern.contains("**");
+    let depth = if has_folders { Depth::Below } else { Depth::Folder };
+    let cannot_list = |source| InputError::Open { path: pattern.to_owned(), source };
+    let storage = storage::installed().map_err(cannot_list)?;
+    let listed = storage.list(folder, depth, OBJECTS_MAX).map_err(cannot_list)?;
+    if listed.len() > OBJECTS_MAX {
+        let (pattern, folder) = (pattern.to_owned(), folder.to_owned());
+        return Err(InputError::TooManyListed { pattern, folder, max: OBJECTS_MAX });
+    }
+    let mut names = Vec::new();
+    for Listed { url, size } in listed.into_iter().filter(|object| matcher.matches_with(&object.url, options))
+    {
+        let is_object = size > 0 || storage.find(&url).map_err(cannot_list)?.is_some();
+        names.extend(is_object.then_some(url));
+    }
+    if names.len() > FILES_MAX {
+        return Err(InputError::TooManyMatch { pattern: pattern.to_owned(), max: FILES_MAX });
     }
     names.sort_unstable();
     Ok(names.into_iter().map(PathBuf::from).collect())

@@ -3,11 +3,10 @@
 //! Positions count unpacked bytes, which do not depend on how the file was packed. A plain file is seeked; a packed one has
 //! to be unpacked again up to the position.
 
-use crate::item::compression::{MAGIC_BYTES, Unpacked};
+use crate::item::compression::Unpacked;
 use crate::item::reader::error::InputError;
 use crate::item::reader::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
-use crate::item::{Compression, Encoding, Roots, RootsError};
-use std::fs::File;
+use crate::item::{Compression, Encoding, Roots, Source, storage};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
@@ -22,6 +21,7 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 pub(crate) struct Input {
     path: String,
+    version: Option<String>,
     source: Unpacked,
     buffer: Vec<u8>,
     /// Start of the next record and end of the read bytes, within the buffer.
@@ -67,21 +67,10 @@ impl Input {
     pub(crate) fn open(path: &Path, opening: &Opening) -> Result<Self, InputError> {
         let shown = path.display().to_string();
         let cannot_open = |source| InputError::Open { path: shown.clone(), source };
-        let real =
-            opening.roots.as_ref().map(|roots| roots.existing(path)).transpose().map_err(
-                |error| match error {
-                    RootsError::Unresolved { source, .. } => cannot_open(source),
-                    outside => InputError::Outside(outside),
-                },
-            )?;
-        let mut file = File::open(real.as_deref().unwrap_or(path)).map_err(cannot_open)?;
-        if file.metadata().map_err(cannot_open)?.is_dir() {
-            return Err(cannot_open(io::Error::from(io::ErrorKind::IsADirectory)));
-        }
-        let mut magic = [0; MAGIC_BYTES];
-        let got = read_full(&mut file, &mut magic).map_err(cannot_open)?;
-        file.rewind().map_err(cannot_open)?;
-        let compression = opening.compression.unwrap_or_else(|| match Compression::of_start(&magic[..got]) {
+        let mut file = Source::open(path, opening.roots.as_ref())?;
+        let version = file.version().map(str::to_owned);
+        let found = Compression::of_file(&mut file).map_err(cannot_open)?;
+        let compression = opening.compression.unwrap_or_else(|| match found {
             Compression::None => Compression::of_name(path),
             found => found,
         });
@@ -89,6 +78,7 @@ impl Input {
         let buffer = vec![0; BUFFER_BYTES];
         let mut input = Self {
             path: shown,
+            version,
             source,
             buffer,
             start: 0,
@@ -113,6 +103,11 @@ impl Input {
 
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The version of an object.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     pub(crate) fn place(&self, scanner: &impl Scanner) -> Place {
@@ -277,7 +272,10 @@ impl Input {
 }
 
 fn cannot_read(path: &str, source: io::Error) -> InputError {
-    InputError::Read { path: path.to_owned(), source }
+    match storage::url(Path::new(path)) {
+        Some(_) => InputError::ReadObject { path: path.to_owned(), source },
+        None => InputError::Read { path: path.to_owned(), source },
+    }
 }
 
 fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,12 +1,14 @@
 //! The reader of files that are read row by row and not byte by byte. Its position is the number of the next row.
 
 use crate::item::reader::error::InputError;
-use crate::item::reader::files::{Files, READ_COUNT, StopPoint, key, left, saved_number};
-use crate::item::{Roots, RootsError};
+use crate::item::reader::files::{
+    Files, READ_COUNT, StopPoint, check_version, key, left, save_version, saved_number, saved_version,
+};
+use crate::item::{Roots, Source};
 use crate::job::{ItemPlace, ItemReader, ItemStream};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
@@ -20,9 +22,9 @@ pub trait TableFormat: Clone + Default + Send + 'static {
     #[doc(hidden)]
     type Table: Send + 'static;
 
-    /// Opens a file, or says why not.
+    /// Opens a file, or says why not. Rows before `from` are not asked for.
     #[doc(hidden)]
-    fn open(&self, path: &Path) -> Result<Self::Table, String>;
+    fn open(&self, source: Source, from: u64) -> Result<Self::Table, String>;
 
     /// Looks at the row with this number, from 0.
     #[doc(hidden)]
@@ -32,9 +34,9 @@ pub trait TableFormat: Clone + Default + Send + 'static {
     #[doc(hidden)]
     fn shown(table: &Self::Table, number: u64) -> u64;
 
-    /// Number of rows that are not blank.
+    /// Number of rows that are not blank, if that is cheap to know.
     #[doc(hidden)]
-    fn count(table: &Self::Table) -> u64;
+    fn count(table: &Self::Table) -> Option<u64>;
 }
 
 /// What is at the position.
@@ -47,6 +49,8 @@ pub enum Found {
     Blank,
     /// The end of the table.
     End,
+    /// The file is damaged, and this is why. Nothing that comes after it can be read.
+    Damaged(String),
 }
 
 /// Makes an item of a row, or returns the error and the row as a text.
@@ -71,6 +75,7 @@ pub struct TableReader<F: TableFormat, T> {
 struct Current<Table> {
     table: Table,
     path: Arc<str>,
+    version: Option<String>,
     /// The next row.
     row: u64,
     is_finished: bool,
@@ -135,6 +140,8 @@ impl<F: TableFormat, T> TableReader<F, T> {
     tidemill_domain::setters! {
         /// Reads only files in these folders.
         pub fn within(self, roots: Roots) { self.roots = Some(roots) }
+        /// Sets the options of the format.
+        pub fn format(self, format: F) { self.format = format }
     }
 
     async fn next(&mut self) -> Result<Option<T>, ItemError> {
@@ -151,10 +158,14 @@ impl<F: TableFormat, T> TableReader<F, T> {
                     return made.map_err(|(fault, raw)| current.fault::<F>(fault, raw));
                 }
                 Ok(Found::Blank) => {}
+                Ok(Found::Damaged(reason)) => {
+                    let (reader, path) = (self.name.clone(), current.path.to_string());
+                    return Err(InputError::Setup { reader, path, reason }.ending());
+                }
                 Err(fault) => return Err(current.fault::<F>(fault, String::new())),
                 Ok(Found::End) => {
                     current.is_finished = true;
-                    if !self.open_next(0).await? {
+                    if !self.open_next(0, None).await? {
                         return Ok(None);
                     }
                 }
@@ -163,19 +174,17 @@ impl<F: TableFormat, T> TableReader<F, T> {
     }
 
     /// False if there is no other file; the last one then stays open, because its position is saved once more.
-    async fn open_next(&mut self, row: u64) -> Result<bool, ItemError> {
+    async fn open_next(&mut self, row: u64, saved_version: Option<String>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
         let (format, roots, reader) = (self.format.clone(), self.roots.clone(), self.name.clone());
         let opening = move || {
             let shown = file.display().to_string();
-            let cannot_open = |source| InputError::Open { path: shown.clone(), source };
-            let real = roots.map(|roots| roots.existing(&file)).transpose().map_err(|error| match error {
-                RootsError::Unresolved { source, .. } => cannot_open(source),
-                outside => InputError::Outside(outside),
-            })?;
-            let table = format.open(real.as_deref().unwrap_or(&file));
+            let source = Source::open(&file, roots.as_ref())?;
+            let version = source.version().map(str::to_owned);
+            check_version(&shown, saved_version.as_deref(), version.as_deref())?;
+            let table = format.open(source, row);
             let table = table.map_err(|reason| InputError::Setup { reader, path: shown.clone(), reason })?;
-            Ok(Current { table, path: shown.into(), row, is_finished: false })
+            Ok(Current { table, path: shown.into(), version, row, is_finished: false })
         };
         let opened = tokio::task::spawn_blocking(opening).await.map_err(ItemError::fatal)?;
         self.current = Some(opened.map_err(InputError::ending)?);
@@ -203,10 +212,13 @@ impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> 
             Some(stopped) => left(files, stopped).map_err(ItemError::fatal)?,
             None => files.into(),
         };
-        self.open_next(if is_finished { 0 } else { row }).await?;
+        match is_finished {
+            true => self.open_next(0, None).await?,
+            false => self.open_next(row, saved_version(context, &self.name)).await?,
+        };
         self.saved = stopped.map(|stopped| (row, stopped));
         if let (Files::One(_), Some(current)) = (&self.files, &self.current) {
-            self.total = Some(F::count(&current.table));
+            self.total = F::count(&current.table);
         }
         Ok(())
     }
@@ -214,7 +226,8 @@ impl<F: TableFormat, T: Send + Sync + 'static> ItemStream for TableReader<F, T> 
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
         context.put(&key(&self.name, READ_COUNT), self.read_count);
         let (row, stopped) = match (&self.current, &self.saved) {
-            (Some(Current { path, row, is_finished, .. }), _) => {
+            (Some(Current { path, version, row, is_finished, .. }), _) => {
+                save_version(context, &self.name, version.as_deref());
                 (*row, StopPoint { file: path.to_string(), is_finished: *is_finished })
             }
             // All files were finished before: the saved position still holds.

@@ -1,6 +1,8 @@
 //! The writer of files, for all formats: the file gets its name when the step completes, with each item exactly once.
 
-use crate::item::file_output::{Existing, FileOutput};
+use crate::item::file_output::FileOutput;
+pub use crate::item::file_output::Finish;
+use crate::item::storage::Existing;
 use crate::item::{Compression, Encoding, Roots};
 use crate::job::reject::{RejectLine, SourceRejects};
 use crate::job::{ChunkScope, Delivery, ItemStream, ItemWriter};
@@ -34,6 +36,13 @@ pub trait Layout: Clone + Send + 'static {
     #[doc(hidden)]
     fn set_encoding(&mut self, encoding: Encoding) {
         let _unused = encoding;
+    }
+
+    /// For formats that cannot be appended to: makes the file of all that was added, which is never packed. Fails if the
+    /// options cannot work.
+    #[doc(hidden)]
+    fn finish(&self) -> Result<Option<Finish>, String> {
+        Ok(None)
     }
 
     /// What comes after the last item.
@@ -80,7 +89,8 @@ pub struct FileWriter<L: Layout> {
 }
 
 impl<L: Layout> FileWriter<L> {
-    pub(super) fn of(name: &str, path: impl Into<PathBuf>, layout: L) -> Self {
+    /// Writes a file. Its position is saved under `name`, which must be unique within the step.
+    pub fn of(name: &str, path: impl Into<PathBuf>, layout: L) -> Self {
         let path = path.into();
         let compression = Compression::of_name(&path);
         Self {
@@ -170,6 +180,7 @@ impl<L: Layout> FileWriter<L> {
         let bytes =
             self.encoding.encode(&self.text).map_err(|fault| ItemError::new(ErrorKind::WRITE, fault))?;
         match self.compression {
+            _ if self.output.finish.is_some() => self.output.append(&bytes),
             Compression::None => self.output.append(&bytes),
             packed => self.output.append(&packed.pack(&bytes).map_err(ItemError::fatal)?),
         }
@@ -181,6 +192,8 @@ impl<L: Layout> ItemStream for FileWriter<L> {
     async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         self.written = context.get(&self.written_key).and_then(serde_json::Value::as_u64).unwrap_or(0);
         self.kept = self.written;
+        let refused = |reason| ItemError::fatal(format!("the file cannot be written: {reason}"));
+        self.output.finish = self.layout.finish().map_err(refused)?;
         self.output.open(context).await
     }
 

@@ -45,7 +45,7 @@ where
         let events = items.iter().map(|item| (self.event)(item).map_err(refused));
         let events = events.collect::<Result<Vec<_>, _>>()?;
         if !events.is_empty() {
-            chunk.tx().await?.publish_all(&events).await?;
+            chunk.publish(events).await?;
         }
         Ok(())
     }
@@ -53,6 +53,10 @@ where
     /// Events are published in the order of their numbers, which a chunk written ahead would draw too early.
     fn is_concurrent(&self) -> bool {
         false
+    }
+
+    fn staged_tables(&self) -> Option<usize> {
+        Some(0)
     }
 
     fn delivery(&self) -> Delivery {

@@ -1,6 +1,7 @@
 //! Writers of files, through crashes and rollbacks. Here rather than under `tests`, because only the crate
 //! itself can make a chunk.
 
+mod finished;
 mod format;
 mod output;
 mod packed;

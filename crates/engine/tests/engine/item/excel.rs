@@ -1,6 +1,6 @@
 //! Reading spreadsheets that openpyxl has made.
 
-use super::{Folder, all, check_every_restart, fatal, open, read, saved};
+use super::{Folder, all, check_every_restart, fatal, gzip, open, read, saved, zstd};
 use serde::Deserialize;
 use std::process::Command;
 use tidemill_domain::item::{Row, Value};
@@ -54,6 +54,10 @@ async fn a_restart_at_any_row_reads_the_rest() {
     let one = check_every_restart(|| ExcelReader::<Payment>::new("in", &path)).await;
     let pattern = folder.pattern("*.xlsx");
     let many = check_every_restart(|| ExcelReader::<Payment>::pattern("in", &pattern)).await;
+    let book = std::fs::read(&path).unwrap();
+    for packed in [folder.put("gzip", gzip(&book)), folder.put("zstd", zstd(&book))] {
+        assert_eq!(all(ExcelReader::<Payment>::new("in", packed)).await, one);
+    }
 
     assert_eq!(one, [payment(0), payment(1), payment(2)]);
     assert_eq!(many, [payment(0), payment(1), payment(2), payment(0), payment(1)]);
@@ -99,6 +103,44 @@ book.save('in.xlsx')
     ];
     assert_eq!(first.values(), expected);
     assert_eq!((seen.len(), seen[1].as_ref().unwrap().value("whole")), (2, Ok(&Value::Long(13))));
+}
+
+#[tokio::test]
+async fn cells_of_opendocument_have_the_same_values() {
+    let folder = Folder::new();
+    let program = r#"
+from zipfile import ZipFile
+names = ''.join(f'<table:table-cell office:value-type="string"><text:p>{name}</text:p></table:table-cell>'
+                for name in ['whole', 'half', 'text', 'yes', 'day', 'moment', 'long'])
+values = ''.join(f'<table:table-cell office:value-type="{kind}" office:{name}="{value}"/>' for kind, name, value in [
+    ('float', 'value', '12'), ('float', 'value', '0.5'), ('string', 'string-value', '007'), ('boolean', 'boolean-value', 'true'),
+    ('date', 'date-value', '2026-11-15'), ('date', 'date-value', '2026-11-15T23:59:01'), ('time', 'time-value', 'PT26H05M00S')])
+urn = 'urn:oasis:names:tc:opendocument:xmlns'
+with ZipFile('in.ods', 'w') as file:
+    file.writestr('mimetype', 'application/vnd.oasis.opendocument.spreadsheet')
+    file.writestr('META-INF/manifest.xml', f'<manifest:manifest xmlns:manifest="{urn}:manifest:1.0"/>')
+    file.writestr('content.xml', f'<office:document-content xmlns:office="{urn}:office:1.0" xmlns:table="{urn}:table:1.0" '
+        f'xmlns:text="{urn}:text:1.0"><office:body><office:spreadsheet><table:table table:name="all">'
+        f'<table:table-row>{names}</table:table-row><table:table-row>{values}</table:table-row>'
+        f'</table:table></office:spreadsheet></office:body></office:document-content>')
+"#;
+    if !make(&folder, program) {
+        return;
+    }
+
+    let seen = all(ExcelReader::rows("in", folder.path("in.ods"))).await;
+
+    let expected = [
+        12.into(),
+        0.5.into(),
+        "007".into(),
+        true.into(),
+        Value::Date("2026-11-15".parse().unwrap()),
+        Value::DateTime("2026-11-15T23:59:01".parse().unwrap()),
+        "26:05:00".into(),
+    ];
+    assert_eq!(seen[0].as_ref().unwrap().values(), expected);
+    assert_eq!(seen.len(), 1);
 }
 
 #[tokio::test]
@@ -174,12 +216,15 @@ open('bomb.xlsx', 'wb').write(data)
     let sheet = refusal(ExcelReader::rows("in", folder.path("in.xlsx")).sheet("three")).await;
     let empty = refusal(ExcelReader::rows("in", folder.path("in.xlsx"))).await;
     let large = refusal(ExcelReader::rows("in", large)).await;
+    let packed = vec![0; usize::try_from(EXCEL_BYTES_MAX).unwrap() + 1];
+    let packed = refusal(ExcelReader::rows("in", folder.put("packed.xlsx.gz", gzip(packed)))).await;
     let bomb = refusal(ExcelReader::rows("in", folder.path("bomb.xlsx"))).await;
 
     assert!(text.contains("it is not a spreadsheet"), "{text}");
     assert!(sheet.contains("there is no sheet \"three\"; there are one, two"), "{sheet}");
     assert!(empty.contains("no names of columns"), "{empty}");
     assert!(large.contains("save the sheet as CSV"), "{large}");
+    assert!(packed.contains("it has more than 67108864 bytes"), "{packed}");
     assert!(bomb.contains("it unpacks to"), "{bomb}");
 }
 
@@ -196,4 +241,8 @@ async fn a_position_is_saved_by_row() {
 
     assert_eq!(saved(&mut reader).get_long("in.row"), Some(3), "one of them is blank");
     assert_eq!(reader.place().unwrap().number, 4, "with the header");
+
+    let shorter = ExcelReader::rows("in", folder.path("b.xlsx"));
+    let refused = fatal(open(shorter, &saved(&mut reader)).await);
+    assert!(refused.contains("it has only 0 rows, and the last run stopped in a later one"), "{refused}");
 }

@@ -35,14 +35,14 @@ fn numbers() -> ItemsReader<i64> {
     ItemsReader::new("numbers", 1..=10)
 }
 
-async fn run_sql(store: &Store, sql: &str) {
+pub(super) async fn run_sql(store: &Store, sql: &str) {
     let mut tx = store.begin().await.unwrap();
     tx.execute_for_test(sql).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// Rows of `target`, in order.
-async fn targets(store: &Store) -> Vec<i64> {
+pub(super) async fn targets(store: &Store) -> Vec<i64> {
     let mut tx = store.read().await.unwrap();
     let query = "select n from target order by n";
     let rows: Vec<(i64,)> = if let Some(postgres) = tx.postgres() {
@@ -53,7 +53,7 @@ async fn targets(store: &Store) -> Vec<i64> {
     rows.into_iter().map(|(n,)| n).collect()
 }
 
-fn into_target(
+pub(super) fn into_target(
     scope: &StepScope,
 ) -> Result<SqlWriter<impl FnMut(&i64) -> Vec<Value> + Send + use<>>, ItemError> {
     Ok(SqlWriter::new(scope.store(), "target", ["n"], |n: &i64| vec![(*n).into()]))

@@ -18,12 +18,15 @@ tidemill_store::on_both![
     chunk_steps_do_what_the_real_engine_did,
     chunk_steps_with_four_threads_do_what_the_real_engine_did_with_one,
     random_chunk_steps_do_what_the_real_engine_did,
+    random_chunk_steps_go_on_where_the_real_engine_did,
     a_scan_in_one_transaction_counts_as_the_real_engine_did,
 ];
 
 const VECTORS: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/chunk.txt");
 
 const RANDOM: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/chunk_random.txt");
+
+const RESTARTED: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/chunk_restart.txt");
 
 /// Items that fail, and how often.
 #[derive(Clone, Default)]
@@ -152,9 +155,17 @@ struct Case {
     write: Fails,
     filter: BTreeSet<i64>,
     policy: Option<FaultPolicy>,
+    /// Whether nothing fails any more after the first run.
+    heals: bool,
 }
 
 impl Case {
+    fn heal(&self) {
+        for fails in [&self.read, &self.process, &self.write] {
+            fails.0.lock().unwrap().clear();
+        }
+    }
+
     fn described(title: &str) -> Self {
         let mut case = Self { items: 5, size: 2, ..Self::default() };
         let mut policy = FaultPolicy::default();
@@ -224,6 +235,7 @@ impl Case {
             write: fails("write"),
             filter: listed("filter").map(|text| text.parse().unwrap()).collect(),
             policy: (!pairs.contains_key("plain")).then_some(policy),
+            heals: pairs.contains_key("heals"),
         }
     }
 
@@ -283,7 +295,7 @@ async fn check(stand: &Stand, threads: Threads) {
     assert_eq!(compare(stand, threads, VECTORS, Case::described, 1).await, 16);
 }
 
-/// Compares every `every`th vector; returns how many there are.
+/// Compares every `every`th vector; returns how many there are. A vector without a title restarts the one before it.
 async fn compare(
     stand: &Stand,
     threads: Threads,
@@ -293,6 +305,7 @@ async fn compare(
 ) -> usize {
     let mut lines = vectors.lines().peekable();
     let mut cases = 0;
+    let mut last = None;
     while let Some(head) = lines.next() {
         let at = head.find("COMPLETED").or_else(|| head.find("FAILED")).unwrap();
         let (title, expected) = (head[..at].trim(), head[at..].trim());
@@ -300,16 +313,28 @@ async fn compare(
         let expected_trace = lines.next().unwrap().split(" w[]").collect::<String>();
         let expected_trace = expected_trace.trim();
         let end = lines.next_if(|line| line.contains("exit=FAILED"));
-        cases += 1;
+        cases += usize::from(!title.is_empty());
         if cases % every != 0 {
             continue;
         }
-        let (trace, case) = (Trace::default(), described(title));
-        let job = case.job(&format!("vector-{}-{cases}-{threads:?}", vectors.len()), &trace, threads);
+        let (title, case, trace, job) = match last.take() {
+            Some((title, case, trace, job)) if head.starts_with(' ') => (title, case, trace, job),
+            _ => {
+                let (trace, case) = (Trace::default(), described(title));
+                let name = format!("vector-{}-{cases}-{threads:?}", vectors.len());
+                let job = case.job(&name, &trace, threads);
+                (title, case, trace, job)
+            }
+        };
 
         let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
 
-        let (title, seen) = (format!("{title}, {threads:?}"), trace.0.lock().unwrap().join(" "));
+        let seen = std::mem::take(&mut *trace.0.lock().unwrap()).join(" ");
+        if case.heals {
+            case.heal();
+        }
+        last = Some((title, case, trace, job));
+        let title = format!("{title}, {threads:?}");
         let expected = (expected, threads.fixed(expected_trace));
         assert_eq!((summary(&run).as_str(), threads.fixed(&seen)), expected, "{title}");
         for call in calls(expected_trace).filter(|call| call.starts_with('p')) {
@@ -350,6 +375,12 @@ async fn random_chunk_steps_do_what_the_real_engine_did(scratch: Scratch) {
     let stand = Stand::on(scratch).await;
     let every = long_or(1, 5);
     assert_eq!(compare(&stand, Threads::One, RANDOM, Case::described_by_pairs, every).await, 300);
+}
+
+async fn random_chunk_steps_go_on_where_the_real_engine_did(scratch: Scratch) {
+    let stand = Stand::on(scratch).await;
+    let every = long_or(1, 5);
+    assert_eq!(compare(&stand, Threads::One, RESTARTED, Case::described_by_pairs, every).await, 200);
 }
 
 async fn a_scan_in_one_transaction_counts_as_the_real_engine_did(scratch: Scratch) {

@@ -42,6 +42,10 @@ impl World {
         *self.exit.lock().unwrap() = Some(code);
     }
 
+    pub(super) fn ran(&self, step: &str) {
+        self.ran.lock().unwrap().push(step.to_owned());
+    }
+
     pub(super) fn step(&self, name: &str) -> Step {
         let world = self.clone();
         Step::tasklet(name, move |scope| std::future::ready(world.run(scope)))
@@ -49,7 +53,7 @@ impl World {
 
     fn run(&self, mut scope: TaskletScope) -> Result<(), ItemError> {
         let name = scope.step().step().to_owned();
-        self.ran.lock().unwrap().push(name.clone());
+        self.ran(&name);
         if self.fails.lock().unwrap().contains(&name) {
             return Err(ItemError::new(ErrorKind::PROCESS, format!("boom {name}")));
         }
@@ -278,7 +282,7 @@ async fn exit_codes_of_a_step_are_combined_and_kept_when_it_fails(scratch: Scrat
         Step::tasklet("s1", move |mut scope| {
             let mut calls = calls.lock().unwrap();
             if *calls == 0 {
-                world.ran.lock().unwrap().push("s1".to_owned());
+                world.ran("s1");
             }
             scope.set_exit(ExitStatus::new(codes[*calls]));
             *calls += 1;

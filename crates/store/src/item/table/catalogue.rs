@@ -14,6 +14,8 @@ pub(super) struct Column {
     pub(super) name: String,
     /// The database computes it, so it cannot be written.
     pub(super) is_computed: bool,
+    /// PostgreSQL: its table has rules, or is a view.
+    pub(super) has_rules: bool,
     pub(super) type_name: String,
     /// PostgreSQL: the type beneath all domains.
     pub(super) base: Option<Base>,
@@ -97,6 +99,7 @@ crate::statement::row! {
     struct PgColumnRow {
         name: String,
         is_computed: bool,
+        has_rules: bool,
         type_name: String,
         base_schema: String,
         base_name: String,
@@ -111,16 +114,17 @@ async fn postgres_columns(connection: &mut PgConnection, table: &Target) -> Resu
     let rows: Vec<PgColumnRow> = sqlx::query_as(
         "with recursive base as (
              select a.attnum, a.attname::text as name, a.attgenerated <> '' as is_computed,
-                 format_type(a.atttypid, a.atttypmod) as type_name, a.atttypid as oid
+                 c.relhasrules as has_rules, format_type(a.atttypid, a.atttypmod) as type_name, a.atttypid as oid
              from pg_attribute a
+             join pg_class c on c.oid = a.attrelid
              where a.attrelid = to_regclass($1) and a.attnum > 0 and not a.attisdropped
              union all
-             select base.attnum, base.name, base.is_computed, base.type_name, t.typbasetype
+             select base.attnum, base.name, base.is_computed, base.has_rules, base.type_name, t.typbasetype
              from base
              join pg_type t on t.oid = base.oid
              where t.typtype = 'd'
          )
-         select base.name, base.is_computed, base.type_name, n.nspname::text as base_schema,
+         select base.name, base.is_computed, base.has_rules, base.type_name, n.nspname::text as base_schema,
              t.typname::text as base_name, t.oid as base_oid, t.typarray as base_array,
              t.typtype = 'e' as is_enum
          from base
@@ -135,6 +139,7 @@ async fn postgres_columns(connection: &mut PgConnection, table: &Target) -> Resu
     let column = |row: PgColumnRow| Column {
         name: row.name,
         is_computed: row.is_computed,
+        has_rules: row.has_rules,
         type_name: row.type_name,
         base: Some(Base {
             schema: row.base_schema,
@@ -185,6 +190,7 @@ async fn sqlite_columns(
         name,
         // 2 and 3 are computed columns; 1 is a column that a virtual table hides.
         is_computed: hidden != 0,
+        has_rules: false,
         type_name,
         base: None,
     };

@@ -14,13 +14,19 @@ use tidemill_declare::model::{
 use tidemill_declare::{Diagnostics, Folder, Known, load_beside, load_folder};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::words::plural;
+use tidemill_engine::item::storage;
 use tidemill_engine::schedule::Schedule;
 
 pub(super) fn run(paths: &[PathBuf], context: &Context) -> Result<Exit> {
     let connections: Vec<String> = context.settings().connections.keys().cloned().collect();
     let own_jobs = context.definitions.jobs.names();
     let channels = context.settings().alert.channels();
-    let known = Known { connections: &connections, channels: Some(&channels), own_jobs: &own_jobs };
+    let known = Known {
+        connections: &connections,
+        channels: Some(&channels),
+        own_jobs: &own_jobs,
+        lacks_objects: !storage::is_installed(),
+    };
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
@@ -209,6 +215,9 @@ fn chunk_words(chunk: &ChunkFile) -> String {
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { pattern }) => {
             text.push_str(&format!(", a partition per file of {}", pattern.value));
+        }
+        Some(PartitionBy::RowGroup { pattern }) => {
+            text.push_str(&format!(", a partition per row group of {}", pattern.value));
         }
         Some(PartitionBy::Range { column, table, count, .. }) => {
             let parts = match count {

@@ -10,6 +10,7 @@ use perform::Bench;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tidemill_declare::{Known, is_test, load_beside, load_test};
+use tidemill_engine::item::storage;
 
 #[derive(Args, Debug)]
 pub(crate) struct TestArguments {
@@ -42,7 +43,8 @@ async fn file(path: &Path) -> Result<Vec<Tested>> {
     let test = load_test(path)?;
     let connections = test.cases.iter().flat_map(|case| case.connections.keys().cloned());
     let connections: Vec<String> = connections.collect();
-    let known = Known { connections: &connections, ..Known::default() };
+    let lacks_objects = !storage::is_installed();
+    let known = Known { connections: &connections, lacks_objects, ..Known::default() };
     let (job, others) = load_beside(job_of(path)?, &known)?;
     let bench = Bench { job, others, connections, folder: folder_of(path)? };
     let mut tested = Vec::new();

@@ -55,6 +55,25 @@ async fn a_job_that_lost_the_answer_to_a_commit_finds_out_and_goes_on() {
     }
 }
 
+/// The rows of a table are committed together with their chunk, by a statement without a transaction around it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_commits_a_chunk_may_be_lost_either_way() {
+    for loss in [Loss::Answer, Loss::Request] {
+        let Some(database) = Scratch::postgres().await else { return };
+        let ground = Ground::new(database).await;
+        let proxy = CommitProxy::in_front_of(ground.database.url()).unwrap();
+        proxy.lose_statement(loss, b"written as");
+
+        let ran = sweep(proxy.url(), 1, ScanCommits::EachRow).run(&arguments("table", RUN, FAST));
+
+        ran.succeeds();
+        assert_eq!(proxy.lost(), 1, "{ran:#?}");
+        assert!(ran.stderr.contains("the answer to a commit was lost"), "{ran:#?}");
+        assert_eq!(ground.executions("table", "night").await.len(), 1);
+        ground.assert_exact("table", "night").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_never_arrived_is_not_taken_for_one_that_did() {
     for threads in [1, 4] {

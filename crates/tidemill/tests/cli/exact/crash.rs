@@ -45,6 +45,16 @@ const AROUND_THEM: &[(&str, &[u32])] = &[
     ("after_commit", &[1, 5, 6, 7, 8, 14, 15]),
 ];
 
+/// With the writer for tables. In a run with refused rows, the second chunk is tried in one statement and then scanned.
+const IN_TABLES: &[(&str, &str, u32)] = &[
+    ("", "chunk_after_write", 3),
+    ("", "chunk_before_commit", 3),
+    ("", "chunk_after_commit", 3),
+    ("scan ", "chunk_before_commit", 2),
+    ("scan ", "chunk_before_commit", 3),
+    ("scan ", "chunk_after_commit", 2),
+];
+
 /// In the middle of a run that is slow enough to heartbeat.
 const IN_HEARTBEATS: &[(&str, &[u32])] =
     &[("before_heartbeat", &[1, 2]), ("heartbeat_sent", &[1, 2]), ("after_heartbeat", &[1, 2])];
@@ -88,9 +98,13 @@ fn cases(threads: u32) -> Vec<Case> {
         let middle = &passes[passes.len() / 2..=passes.len() / 2];
         long_or(*passes, middle).iter().map(move |pass| Case::new("sweep", kind, &point, *pass, pause))
     };
+    let tables = IN_TABLES.iter().filter(|_| threads == 1);
+    let tables =
+        tables.map(|(kind, point, pass)| Case::new("table", &format!("{kind}table "), point, *pass, FAST));
     groups
         .iter()
         .flat_map(|(kind, points, pause)| points.iter().flat_map(move |point| one(kind, pause, point)))
+        .chain(tables)
         .collect()
 }
 

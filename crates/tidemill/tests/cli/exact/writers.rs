@@ -1,6 +1,6 @@
 //! Jobs that write to several targets or to another database: they die at points of their chunks, and go on.
 
-use super::{die_at, go_on, stage};
+use super::{another, die_at, go_on, stage};
 use crate::examples::Program;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,12 +42,12 @@ fn run(program: &Program, write: &str, death: &str) {
     go_on(program, &["job", "run", "spread.yaml"]).succeeds();
 }
 
-async fn execute(database: &Database, statements: &[&str]) {
+pub(super) async fn execute(database: &Database, statements: &[&str]) {
     let statements: Vec<SqlQuery> = statements.iter().map(|text| SqlQuery::new(*text)).collect();
     database.run_statements(&statements).await.unwrap();
 }
 
-async fn numbers(database: &Database, query: &str) -> Vec<i64> {
+pub(super) async fn numbers(database: &Database, query: &str) -> Vec<i64> {
     let mut reader = CursorReader::new("rows", database.clone(), SqlQuery::new(query));
     reader.open(&ExecutionContext::new()).await.unwrap();
     let mut numbers = Vec::new();
@@ -64,8 +64,20 @@ const SPREAD: &str = r#"
           - { when: "row.kind == 0", to: { sql: { table: zeros, columns: [id] } } }
           - { when: "row.kind == 1", to: [{ sql: { table: gone, mode: delete, on: id } }, { csv: { path: ones.csv, columns: [id] } }] }
           - { else: { sql: { table: twos, mode: upsert, on: id } } }
+      - sql: { statement: "insert into said (id) values (:id)" }
       - jsonl: { path: all.jsonl }
 "#;
+
+/// A procedure that inserts into the table `called`, where there are procedures.
+fn procedure(url: &str) -> Option<&'static str> {
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => None,
+        Some("postgres" | "postgresql") => {
+            Some("create procedure keep(n bigint) language sql as 'insert into called (id) values (n)'")
+        }
+        _ => Some("create procedure keep(n bigint) insert into called (id) values (n)"),
+    }
+}
 
 async fn tables_and_files_that_are_written_together_are_exact(kind: Scratch) {
     for death in DEATHS {
@@ -80,17 +92,28 @@ async fn tables_and_files_that_are_written_together_are_exact(kind: Scratch) {
                 "create table gone (id bigint not null)",
                 "insert into gone (id) values (1), (2), (49)",
                 "create table twos (id bigint primary key, kind bigint not null)",
+                "create table said (id bigint not null)",
+                "create table called (id bigint not null)",
             ],
         )
         .await;
         let program = Program::tidemill(stage(database.url()));
+        let mut write = SPREAD.to_owned();
+        if let Some(procedure) = procedure(database.url()) {
+            execute(&own, &[procedure]).await;
+            write.push_str("      - sql: { call: \"keep(:id)\" }\n");
+        }
 
-        run(&program, SPREAD, death);
+        run(&program, &write, death);
 
         let of = |kind: i64| (1..=ROWS).filter(|id| id % 3 == kind).collect::<Vec<_>>();
         assert_eq!(numbers(&own, "select id from zeros order by id").await, of(0), "{death}");
         assert_eq!(numbers(&own, "select id from twos order by id").await, of(2), "{death}");
         assert_eq!(numbers(&own, "select id from gone order by id").await, [2], "{death}");
+        let all: Vec<i64> = (1..=ROWS).collect();
+        assert_eq!(numbers(&own, "select id from said order by id").await, all, "{death}");
+        let called = procedure(database.url()).map_or_else(Vec::new, |_| all);
+        assert_eq!(numbers(&own, "select id from called order by id").await, called, "{death}");
         let ones: String = of(1).iter().map(|id| format!("{id}\n")).collect();
         let read = |name: &str| std::fs::read_to_string(program.stage.path(name)).unwrap();
         assert_eq!(read("ones.csv"), format!("id\n{ones}"), "{death}");
@@ -99,15 +122,15 @@ async fn tables_and_files_that_are_written_together_are_exact(kind: Scratch) {
     }
 }
 
-/// Another database of this kind.
-async fn another(kind: &Scratch) -> Scratch {
-    match kind.url().starts_with("postgres") {
-        true => Scratch::postgres_with_schema().await.unwrap(),
-        false => Scratch::file(),
-    }
-}
+const ELSEWHERE: &str = r#"
+      - sql: { table: kept, mode: upsert, on: id, connection: shop }
+      - sql: { table: gone, mode: delete, on: id, connection: shop }
+      - sql: { table: added, columns: [id], connection: shop }
+      - sql: { statement: "insert into said (id) values (:id)", connection: shop }
+"#;
 
-/// With `connection: shop`: by upsert and delete what is there is exact; by insert each row is there, and at most one chunk twice.
+/// With `connection: shop`: by upsert and delete what is there is exact; by insert, statement and procedure each row is there, and
+/// at most one chunk twice.
 async fn check_elsewhere(own: &Scratch, shop_url: &str, shop: &Database, death: &str) {
     execute(
         shop,
@@ -117,6 +140,8 @@ async fn check_elsewhere(own: &Scratch, shop_url: &str, shop: &Database, death: 
             "create table gone (id bigint not null)",
             "insert into gone (id) values (1), (50), (1000)",
             "create table added (id bigint not null)",
+            "create table said (id bigint not null)",
+            "create table called (id bigint not null)",
         ],
     )
     .await;
@@ -126,21 +151,27 @@ async fn check_elsewhere(own: &Scratch, shop_url: &str, shop: &Database, death: 
         format!("[connections.shop]\nurl = \"{shop_url}\"\n"),
     )
     .unwrap();
-    let write = "[{ sql: { table: kept, mode: upsert, on: id, connection: shop } }, \
-                 { sql: { table: gone, mode: delete, on: id, connection: shop } }, \
-                 { sql: { table: added, columns: [id], connection: shop } }]";
+    let mut write = ELSEWHERE.to_owned();
+    let mut repeated = vec!["added", "said"];
+    if let Some(procedure) = procedure(shop_url) {
+        execute(shop, &[procedure]).await;
+        write.push_str("      - sql: { call: \"keep(:id)\", connection: shop }\n");
+        repeated.push("called");
+    }
 
-    run(&program, write, death);
+    run(&program, &write, death);
 
     let all: Vec<i64> = (1..=ROWS).collect();
     assert_eq!(numbers(shop, "select id from kept where kind <> 99 order by id").await, all, "{death}");
     assert_eq!(numbers(shop, "select id from kept where kind = 99").await, [1000], "{death}");
     assert_eq!(numbers(shop, "select id from gone").await, [1000], "{death}");
-    let added = numbers(shop, "select id from added").await;
-    assert_eq!(added.iter().copied().collect::<BTreeSet<_>>(), all.into_iter().collect(), "{death}");
     let is_repeated = death.starts_with("chunk_after_write") || death.starts_with("chunk_before_commit");
     let expected = ROWS + if is_repeated { CHUNK } else { 0 };
-    assert_eq!(added.len() as i64, expected, "{death}");
+    for table in repeated {
+        let found = numbers(shop, &format!("select id from {table}")).await;
+        let distinct: Vec<i64> = found.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        assert_eq!((distinct, found.len() as i64), (all.clone(), expected), "{table}, {death}");
+    }
 }
 
 async fn another_database_of_the_same_kind_has_each_row_at_least_once(own: Scratch) {

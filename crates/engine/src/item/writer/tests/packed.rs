@@ -2,7 +2,7 @@
 
 use super::{Balance, Folder, Run, balances};
 use crate::item::compression::Unpacked;
-use crate::item::{Compression, CsvWriter};
+use crate::item::{Compression, CsvWriter, Source};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ const PACKED: [(&str, Compression); 2] =
 
 fn unpacked(path: &Path, compression: Compression) -> String {
     let mut text = String::new();
-    let file = File::open(path).unwrap();
+    let file = Source::new(File::open(path).unwrap());
     Unpacked::new(file, compression).unwrap().read_to_string(&mut text).unwrap();
     text
 }

@@ -1,4 +1,5 @@
-//! Whatever goes wrong, a step with four threads does what it does with one: made-up data and faults, both ways.
+//! Whatever goes wrong, a step does the same with four threads as with one, and in one round trip as in a transaction:
+//! made-up data and faults, in all these ways.
 
 use super::super::Stand;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +19,10 @@ use tidemill_engine::testing::TestRun;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::{Store, sqlx};
 
-tidemill_store::on_both![four_threads_do_what_one_does_whatever_goes_wrong,];
+tidemill_store::on_both![
+    four_threads_do_what_one_does_whatever_goes_wrong,
+    a_chunk_in_one_round_trip_does_what_one_in_a_transaction_does,
+];
 
 /// Cases on each database.
 const CASES: u64 = 24;
@@ -42,6 +46,16 @@ impl Dice {
     fn some(&mut self, items: i64, one_in: u64) -> BTreeSet<i64> {
         (1..=items).filter(|_| self.below(one_in) == 0).collect()
     }
+}
+
+/// The listeners of a step. With those of items, no chunk is committed in one round trip; with those of chunks, a scan
+/// commits each item.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Heard {
+    Skips,
+    SkipsAndChunks,
+    SkipsAndItems,
+    All,
 }
 
 /// What is to be done, and what goes wrong.
@@ -83,7 +97,7 @@ impl Case {
         }
     }
 
-    fn step(&self, threads: usize, world: &World) -> Step {
+    fn step(&self, threads: usize, heard: Heard, world: &World) -> Step {
         let (read, world_) = (self.read.clone(), world.clone());
         let reader = ItemsReader::new("r", 1..=self.items)
             .failing_on(move |item| world_.hurts() && read.contains(item));
@@ -103,10 +117,14 @@ impl Case {
                 let mut step = $step
                     .threads(threads)
                     .rejects(Rejects::table())
-                    .chunk_listener(world.told.clone())
-                    .item_listener(world.told.clone())
                     .skip_listener(world.told.clone())
                     .retry_listener(world.told.clone());
+                if matches!(heard, Heard::SkipsAndChunks | Heard::All) {
+                    step = step.chunk_listener(world.told.clone());
+                }
+                if matches!(heard, Heard::SkipsAndItems | Heard::All) {
+                    step = step.item_listener(world.told.clone());
+                }
                 if let Some(policy) = &self.policy {
                     step = step.fault_policy(policy.clone());
                 }
@@ -124,7 +142,7 @@ impl Case {
     }
 
     /// Runs it, again as it failed, and again without faults; says all that can be seen of it.
-    async fn outcome(&self, stand: &Stand, name: &str, threads: usize) -> Vec<String> {
+    async fn outcome(&self, stand: &Stand, name: &str, threads: usize, heard: Heard) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let world = World::new(folder.path());
         let (bench, store) = (&stand.bench, stand.bench.store());
@@ -134,7 +152,7 @@ impl Case {
         if !there.is_empty() {
             sql(store, &format!("insert into target values {}", there.join(", "))).await;
         }
-        let job = Job::new(name).step(self.step(threads, &world));
+        let job = Job::new(name).step(self.step(threads, heard, &world));
         let mut seen = Vec::new();
         for run in 0..3 {
             let ended = bench.run(&job, &JobParameters::new()).await.unwrap();
@@ -322,12 +340,31 @@ async fn four_threads_do_what_one_does_whatever_goes_wrong(scratch: Scratch) {
     for seed in 1..=CASES {
         let case = Case::of(seed);
 
-        let one = case.outcome(&stand, &format!("one-{seed}"), 1).await;
-        let four = case.outcome(&stand, &format!("four-{seed}"), 4).await;
+        let one = case.outcome(&stand, &format!("one-{seed}"), 1, Heard::All).await;
+        let four = case.outcome(&stand, &format!("four-{seed}"), 4, Heard::All).await;
 
         let differs = one.iter().zip(&four).find(|(one, four)| one != four);
         assert!(differs.is_none() && one.len() == four.len(), "seed {seed}: {differs:#?} in {case:#?}");
         endings.extend(one.first().and_then(|first| first.split(' ').next().map(str::to_owned)));
     }
     assert_eq!(endings.len(), 2, "some complete at once and some fail: {endings:?}");
+}
+
+async fn a_chunk_in_one_round_trip_does_what_one_in_a_transaction_does(scratch: Scratch) {
+    const OF_ITEMS: [&str; 6] =
+        ["process ", "processed ", "not processed ", "write ", "written ", "not written "];
+    let stand = Stand::on(scratch).await;
+    for seed in 1..=CASES {
+        let case = Case::of(seed);
+        for (quick, slow) in [(Heard::Skips, Heard::SkipsAndItems), (Heard::SkipsAndChunks, Heard::All)] {
+            let threads = [1, 4][seed as usize % 2];
+
+            let quick = case.outcome(&stand, &format!("{quick:?}-{seed}"), threads, quick).await;
+            let mut slow = case.outcome(&stand, &format!("{slow:?}-{seed}"), threads, slow).await;
+
+            slow.retain(|line| !OF_ITEMS.iter().any(|start| line.starts_with(start)));
+            let differs = quick.iter().zip(&slow).find(|(quick, slow)| quick != slow);
+            assert!(differs.is_none() && quick.len() == slow.len(), "seed {seed}: {differs:#?} in {case:#?}");
+        }
+    }
 }

@@ -8,11 +8,16 @@ import csv
 import gzip
 import io
 import json
+import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import fastavro
 import openpyxl
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
 import zstandard
 
 
@@ -36,7 +41,7 @@ def unpacked(name):
 
 def write_csv(rows):
     text = io.StringIO()
-    writer = csv.DictWriter(text, rows[0].keys())
+    writer = csv.DictWriter(text, rows[0].keys() if rows else ["id", "name"])
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -85,6 +90,38 @@ def write_xlsx(rows):
     return data.getvalue()
 
 
+def write_parquet(rows):
+    data = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), data, row_group_size=20)
+    return data.getvalue()
+
+
+def read_parquet(data):
+    return pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
+
+
+def write_arrow(rows):
+    table, data = pyarrow.Table.from_pylist(rows), io.BytesIO()
+    with pyarrow.ipc.new_file(data, table.schema) as file:
+        file.write_table(table, max_chunksize=20)
+    return data.getvalue()
+
+
+def read_arrow(data):
+    return pyarrow.ipc.open_file(data).read_all().to_pylist()
+
+
+def write_avro(rows):
+    schema = {"type": "record", "name": "row", "fields": [{"name": name, "type": "string"} for name in rows[0]]}
+    data = io.BytesIO()
+    fastavro.writer(data, schema, rows, codec="deflate", sync_interval=200)
+    return data.getvalue()
+
+
+def read_avro(data):
+    return list(fastavro.reader(io.BytesIO(data)))
+
+
 def read_csv(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
@@ -93,8 +130,8 @@ def read_jsonl(data):
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt, ".xml": write_xml, ".xlsx": write_xlsx}
-READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt, ".xml": read_xml}
+WRITERS = {".csv": write_csv, ".jsonl": write_jsonl, ".json": write_json, ".txt": write_txt, ".xml": write_xml, ".xlsx": write_xlsx, ".parquet": write_parquet, ".arrow": write_arrow, ".avro": write_avro}
+READERS = {".csv": read_csv, ".jsonl": read_jsonl, ".json": json.loads, ".txt": read_txt, ".xml": read_xml, ".parquet": read_parquet, ".arrow": read_arrow, ".avro": read_avro}
 
 
 def main(action, name, *rest):
@@ -107,3 +144,6 @@ def main(action, name, *rest):
 
 
 main(*sys.argv[1:])
+sys.stdout.flush()
+# Threads of pyarrow may still end while Python does, which aborts it.
+os._exit(0)
