@@ -132,7 +132,7 @@ async fn a_chunk_and_its_rows_cost_one_round_trip(bench: Bench) {
         let mut costs = Vec::new();
 
         // Closing a store waits for its wake-ups, so that everything is counted.
-        for chunks in 0..=2_u32 {
+        for chunks in [1, 2_u32] {
             stage.first_chunk(&bench).await;
             let before = wire.statements();
             let store = Store::open(wire.url().parse().unwrap(), &options).await.unwrap();
@@ -148,10 +148,9 @@ async fn a_chunk_and_its_rows_cost_one_round_trip(bench: Bench) {
             }
         }
 
-        // A wake-up of the relays is a transaction with one statement; chunks may share it.
-        let wake_up = if has_events { 3 } else { 0 };
-        assert_eq!(costs[1], costs[0] + 1 + wake_up);
-        assert!(costs[2] >= costs[1] + 1 && costs[2] <= costs[1] + 1 + wake_up, "{costs:?}");
+        // A wake-up of the relays is a transaction with one statement, which chunks may share.
+        let most = if has_events { 4 } else { 1 };
+        assert!((1..=most).contains(&(costs[1] - costs[0])), "{costs:?}");
     }
     assert_eq!(state(&bench).await, state_of("1,2,3,4,5,6,7,8", 3, " 1,1,2,7,7,8"));
 }
