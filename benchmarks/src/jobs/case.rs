@@ -26,7 +26,7 @@ pub(super) enum Case {
     /// Baseline: `\copy` of a file that is split into pieces of 1000 rows.
     CsvLine,
     /// Our job, which reads the whole file.
-    Csv { chunk: usize },
+    Csv { chunk: usize, threads: usize },
     /// The same job with a SQLite file as the target. The file is also the database of the job.
     CsvIntoSqlite { chunk: usize },
     /// The job of Spring Batch, from table to table.
@@ -36,14 +36,15 @@ pub(super) enum Case {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::CopyLine,
         Self::Copy { chunk: 1000 },
         Self::Copy { chunk: 100 },
         Self::Copy { chunk: 10 },
         Self::Insert { chunk: 1000 },
         Self::CsvLine,
-        Self::Csv { chunk: 1000 },
+        Self::Csv { chunk: 1000, threads: 1 },
+        Self::Csv { chunk: 1000, threads: 2 },
         Self::CsvIntoSqlite { chunk: 1000 },
         Self::Spring { chunk: 1000 },
         Self::Spring { chunk: 100 },
@@ -57,7 +58,8 @@ impl Case {
             Self::Copy { chunk } => format!("job: cursor -> COPY, chunk {chunk}"),
             Self::Insert { chunk } => format!("job: cursor -> insert, chunk {chunk}"),
             Self::CsvLine => "line: \\copy of 1000-row pieces".into(),
-            Self::Csv { chunk } => format!("job: CSV -> COPY, chunk {chunk}"),
+            Self::Csv { chunk, threads: 1 } => format!("job: CSV -> COPY, chunk {chunk}"),
+            Self::Csv { chunk, threads } => format!("job: CSV -> COPY, chunk {chunk}, {threads} threads"),
             Self::CsvIntoSqlite { chunk } => format!("job: CSV -> SQLite, chunk {chunk}"),
             Self::Spring { chunk } => format!("Spring Batch: cursor -> batch, chunk {chunk}"),
             Self::SpringCsv { chunk } => format!("Spring Batch: CSV -> batch, chunk {chunk}"),
@@ -81,7 +83,7 @@ impl Case {
     pub(super) fn spring(self) -> Option<(Self, f64)> {
         match self {
             Self::Copy { chunk } => Some((Self::Spring { chunk }, if chunk < 1000 { 3.0 } else { 2.5 })),
-            Self::Csv { chunk } => Some((Self::SpringCsv { chunk }, 4.0)),
+            Self::Csv { chunk, .. } => Some((Self::SpringCsv { chunk }, 4.0)),
             _ => None,
         }
     }

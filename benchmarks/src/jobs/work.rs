@@ -60,17 +60,19 @@ async fn make_target(store: &Store) -> Result<()> {
 
 fn job(task: &Task) -> Result<Job> {
     let (chunk, mode) = match task.case {
-        Case::Copy { chunk } | Case::Csv { chunk } | Case::CsvIntoSqlite { chunk } => (chunk, Mode::Copy),
+        Case::Copy { chunk } | Case::Csv { chunk, .. } | Case::CsvIntoSqlite { chunk } => (chunk, Mode::Copy),
         Case::Insert { chunk } => (chunk, Mode::Insert),
         _ => bail!("not one of ours"),
     };
     let (start, rows) = (Step::chunk("all", chunk), task.rows);
+    let threads = if let Case::Csv { threads, .. } = task.case { threads } else { 1 };
     let step = if matches!(task.case, Case::Csv { .. } | Case::CsvIntoSqlite { .. }) {
         start
             .reader(CsvReader::<Row>::rows("source", &task.csv))
             .writer_with(
                 move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())),
             )
+            .threads(threads)
             .build()
     } else {
         start

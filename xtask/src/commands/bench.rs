@@ -2,10 +2,12 @@
 
 use crate::jars::{self, SPRING};
 use crate::kafka;
+use crate::nexrender;
 use crate::process::{cargo, run_in_terminal};
 use crate::supervise::Cancel;
 use std::process::ExitCode;
 use tidemill_testkit::java::{self, SPRING_HOME};
+use tidemill_testkit::nexrender as farm;
 
 /// Builds and runs the benchmark that `arguments` name.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
@@ -14,13 +16,19 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     let mut command = cargo(&words);
     let needs_kafka = arguments.iter().any(|word| word == "--kafka");
     let mut ready = if needs_kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
-    if arguments.first().is_some_and(|name| name == "lists") {
-        // It asks the program itself.
+    let is = |name: &str| arguments.first().is_some_and(|first| first == name);
+    if is("lists") || is("renders") {
+        // They run the program itself.
         ready =
             ready.and_then(|()| run_in_terminal(cargo(&["build", "--release", "-p", "tidemill"]), cancel));
     }
-    let is_jobs = arguments.first().is_some_and(|name| name == "jobs");
-    if is_jobs && java::find_home(SPRING_HOME).is_none() && jars::can_be_fetched() {
+    let has_farm = nexrender::can_be_installed() && nexrender::can_look_at_clips();
+    if is("renders") && has_farm && farm::find_home().is_none() {
+        ready = ready.and_then(|()| nexrender::home(cancel)).map(|home| {
+            command.env(farm::HOME, home);
+        });
+    }
+    if is("jobs") && java::find_home(SPRING_HOME).is_none() && jars::can_be_fetched() {
         ready = ready.and_then(|()| SPRING.home(cancel)).map(|home| {
             command.env(SPRING_HOME, home);
         });

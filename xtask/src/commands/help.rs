@@ -21,8 +21,8 @@ Commands:
                                [--events 300000] [--rounds 5] [--retained 1000000] [--idle-seconds 30]
   bench outbox --kafka         repeat the experiment with one awaited record after the other, on a real Kafka;
                                [--events 10000] [--many 300000] [--rounds 3] [--seconds 20]
-  bench renders                measure claims of many workers, and how soon a render is picked up;
-                               [--workers 16] [--renders 2000] [--pickups 200]
+  bench renders                measure claims of many workers, how soon a render is picked up, and how long a queue of
+                               short films takes; [--workers 16] [--renders 2000] [--pickups 200] [--films 200]
   chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
                                [--kills 100] [--rows 200000] [--seed N]
   chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;
