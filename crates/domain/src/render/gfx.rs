@@ -37,6 +37,30 @@ crate::code::coded!(BadGfx {
     NotJson | Malformed => BadRenderData;
 });
 
+/// The length of [`GfxData::preview`], in characters.
+const PREVIEW_CHARS_MAX: usize = 120;
+
+impl GfxData {
+    /// What the graphic shows, in one line: the single texts, then the texts of each slot. Images are left out.
+    pub fn preview(&self) -> String {
+        let mut groups: BTreeMap<Option<u16>, Vec<&str>> = BTreeMap::new();
+        for (field, text) in &self.fields {
+            let group = match field {
+                Field::Single { .. } => None,
+                Field::Slot { number, .. } => Some(*number),
+                Field::Flag { .. } => continue,
+            };
+            let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+            groups.entry(group).or_default().extend(text);
+        }
+        let groups = groups.into_values().filter(|texts| !texts.is_empty());
+        let all = groups.map(|texts| texts.join(", ")).collect::<Vec<_>>().join(" · ");
+        let mut letters = all.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+        let start: String = letters.by_ref().take(PREVIEW_CHARS_MAX).collect();
+        if letters.next().is_some() { format!("{start}…") } else { start }
+    }
+}
+
 pub fn read(text: &str) -> Result<GfxData, BadGfx> {
     if text.len() > GFX_BYTES_MAX {
         return Err(BadGfx::TooLarge { bytes: text.len() });
@@ -216,6 +240,20 @@ mod tests {
         assert_eq!(shown(&data, "Single - round_info").as_deref(), Some("Final Table"));
         assert_eq!(shown(&data, "Flag 1").as_deref(), Some("D:/assets/flags/United States.png"));
         assert_eq!(data.fields.len(), 6);
+    }
+
+    #[test]
+    fn a_preview_has_the_texts_in_the_order_of_the_slots() {
+        let data = read(
+            r#"{"slots": [{"slot_number": 10, "fields": {"name": "IVEY", "stack": 250}},
+                          {"slot_number": 2, "fields": {"name": "HELLMUTH\nP.", "stack": null}}, {"slot_number": 3}],
+                "single_fields": {"title": "Final Table", "note": " "}, "flags": ["D:/flag.png"]}"#,
+        );
+
+        assert_eq!(data.unwrap().preview(), "Final Table · HELLMUTH P. · IVEY, 250");
+        assert_eq!(read("{}").unwrap().preview(), "");
+        let long = read(&format!(r#"{{"single_fields": {{"a": "{}"}}}}"#, "가".repeat(121))).unwrap();
+        assert_eq!(long.preview(), format!("{}…", "가".repeat(120)));
     }
 
     #[test]

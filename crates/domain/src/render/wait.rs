@@ -1,6 +1,7 @@
 //! Why a render waits, and for how long.
 
 use super::lifecycle::Render;
+use super::phase::Status;
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -81,6 +82,33 @@ pub fn estimate(ahead: u64, hands: WorkerCapacity, each: Option<Duration>) -> Op
     Some(each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)))
 }
 
+/// How a render stands against its deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Late {
+    /// The deadline has passed: the render ended, or has waited, this long after it.
+    By(Duration),
+    /// It is expected to end this long after it.
+    Expected(Duration),
+}
+
+/// None if there is no deadline, if it was kept or can be kept as far as is known, and for renders that failed or were
+/// cancelled. `starts` is when a waiting render is expected to start, `each` how long a render takes.
+pub fn late(
+    render: &Render,
+    completed_at: Option<Timestamp>,
+    starts: Option<Timestamp>,
+    each: Option<Duration>,
+    now: Timestamp,
+) -> Option<Late> {
+    let deadline = render.deadline?;
+    let after = |at: Timestamp| (at > deadline).then(|| at.since(deadline));
+    match render.status {
+        Status::Completed => after(completed_at?).map(Late::By),
+        status if status.is_terminal() => None,
+        _ => after(now).map(Late::By).or_else(|| after(starts?.plus(each?)).map(Late::Expected)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +156,25 @@ mod tests {
         assert_eq!(two, WorkerCapacity { workers: 2, working: 1, places: 4, free: 3 });
         assert_eq!(WorkerCapacity::default().with(true, 2, 5).free, 0);
         assert_eq!((two.without(2).free, two.without(9).free), (1, 0));
+    }
+
+    #[test]
+    fn a_render_is_late_when_its_deadline_has_passed_or_cannot_be_kept() {
+        let seconds = Duration::from_secs;
+        let after = |count| NOW.plus(seconds(count));
+        let mut render = Render { deadline: Some(after(60)), ..render(NOW) };
+        let each = Some(seconds(20));
+
+        assert_eq!(late(&render, None, Some(after(40)), each, NOW), None);
+        assert_eq!(late(&render, None, Some(after(50)), each, NOW), Some(Late::Expected(seconds(10))));
+        assert_eq!(late(&render, None, Some(after(50)), None, NOW), None, "nothing is known");
+        assert_eq!(late(&render, None, Some(after(70)), each, after(65)), Some(Late::By(seconds(5))));
+        render.status = Status::Completed;
+        assert_eq!(late(&render, Some(after(60)), None, each, after(500)), None);
+        assert_eq!(late(&render, Some(after(61)), None, each, after(500)), Some(Late::By(seconds(1))));
+        render.status = Status::Failed;
+        assert_eq!(late(&render, None, None, each, after(500)), None);
+        assert_eq!(late(&Render { deadline: None, ..render }, Some(after(61)), None, each, NOW), None);
     }
 
     proptest! {

@@ -1,11 +1,15 @@
 //! The data of renders, encrypted at rest if a key is configured (`StoreOptions::render_keys`).
 
 use super::attempt::place;
-use super::object;
+use super::{RenderRecord, object};
 use crate::error::Result;
 use crate::tx::Renders;
+use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::render::RenderId;
+use tidemill_domain::render::{RenderId, gfx};
+
+/// The stored data of a render that a list reads for its preview, in characters at most.
+const PREVIEWED_CHARS_MAX: u32 = 20_000;
 
 crate::statement::row! {
     pub(crate) struct DataRow {
@@ -28,6 +32,20 @@ impl Renders<'_> {
     pub async fn data(&mut self, id: RenderId) -> Result<Option<String>> {
         let Some(row) = self.render_data_find(id).await? else { return Ok(None) };
         self.render_keys().open(&object(id), row.gfx_data).map(Some)
+    }
+
+    /// What these renders show, in one line each. Renders with much data, and with data that cannot be read, are left out.
+    #[crate::boxed]
+    pub async fn previews(&mut self, renders: &[&RenderRecord]) -> Result<BTreeMap<RenderId, String>> {
+        let ids: Vec<i64> = renders.iter().map(|record| record.id().get()).collect();
+        let rows = self.render_data_short(&ids, PREVIEWED_CHARS_MAX).await?;
+        let keys = self.render_keys();
+        let preview = |row: DataRow| {
+            let id = RenderId::new(row.id);
+            let text = keys.open(&object(id), row.gfx_data).ok()?;
+            Some((id, gfx::read(&text).ok()?.preview()))
+        };
+        Ok(rows.into_iter().filter_map(preview).collect())
     }
 
     /// Re-encrypts at most `limit` renders after `after` whose data or job is in clear or under another key. Repeat

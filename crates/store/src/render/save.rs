@@ -302,6 +302,12 @@ statements! {
          from render_queue where id = $1"
     }
 
+    fn render_data_short(ids: &[i64], chars_max: u32) -> Vec<DataRow> {
+        "select id{::bigint} as id, gfx_data{::text} as gfx_data, gfx_key_id
+         from render_queue
+         where id {in $1} and length(gfx_data{::text}) <= $2"
+    }
+
     /// Locks renders whose data or job is not under this key, by id.
     fn render_data_lock_others(key: &str, after: i64, limit: u32) -> Vec<DataRow> {
         "select id{::bigint} as id, coalesce(gfx_data{::text}, 'null') as gfx_data, gfx_key_id

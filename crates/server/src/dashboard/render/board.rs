@@ -6,10 +6,11 @@ use crate::dashboard::part::{Health, command, count_text, count_up_to, state as 
 use crate::dashboard::{Buttons, Page, Region, Row, Rows, Times};
 use crate::state::State;
 use maud::{Markup, html};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::outbox::Count;
-use tidemill_domain::render::Status;
 use tidemill_domain::render::wait::WorkerCapacity;
+use tidemill_domain::render::{RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::list::COUNTED_MAX;
@@ -124,6 +125,7 @@ pub(crate) struct Board {
     at_work: Vec<RenderRecord>,
     waiting: Vec<RenderRecord>,
     pub(super) ended: Rows<RenderRecord>,
+    previews: BTreeMap<RenderId, String>,
 }
 
 impl Board {
@@ -145,7 +147,10 @@ impl Board {
             }
             Some(_) => Vec::new(),
         };
-        Ok(Self { status, at_work, waiting, ended: Rows::new(ended, rows) })
+        let ended = Rows::new(ended, rows);
+        let shown: Vec<_> = at_work.iter().chain(&waiting).chain(&ended.rows).collect();
+        let previews = tx.renders().previews(&shown).await?;
+        Ok(Self { status, at_work, waiting, ended, previews })
     }
 }
 
@@ -166,7 +171,8 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, board: 
             |name| html! { div data-live=(name) { (summary.banner(context.state)) } },
         ),
     ];
-    let plain = |record: &RenderRecord| row(context, record, Count::Exactly(0));
+    let preview = |record: &RenderRecord| board.previews.get(&record.id()).map_or("", String::as_str);
+    let plain = |record: &RenderRecord| row(context, record, preview(record), Count::Exactly(0));
     if board.status.is_none_or(Status::is_active) {
         let (rows, empty) = (board.at_work.iter().map(plain), html! { "No active renders." });
         regions.push(body(&page, "at-work", "Active", rows, &empty, None));
@@ -179,7 +185,7 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, board: 
             } @else { "No waiting renders." }
         };
         let places = queue(&board.waiting, context.times.now());
-        let rows = places.map(|(record, ahead)| row(context, record, Count::Exactly(ahead)));
+        let rows = places.map(|(record, ahead)| row(context, record, preview(record), Count::Exactly(ahead)));
         let note = more(context, summary.count(Status::Pending), board);
         regions.push(body(&page, "waiting", "Waiting, in queue order", rows, &empty, note));
     }

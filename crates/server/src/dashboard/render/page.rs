@@ -10,7 +10,7 @@ use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapsh
 use crate::problem::Problem;
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tidemill_domain::access::Permission;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::render::{RenderId, Status};
@@ -176,6 +176,7 @@ struct SearchResults {
     has_more: bool,
     /// How many renders are ahead of each one in the queue.
     ahead: HashMap<RenderId, u64>,
+    previews: BTreeMap<RenderId, String>,
 }
 
 impl SearchResults {
@@ -199,14 +200,17 @@ impl SearchResults {
             let (now, waiting) = (tx.now().await?, tx.renders().waiting(PLACED_MAX).await?);
             ahead.extend(queue(&waiting, now).map(|(record, ahead)| (record.id(), ahead)));
         }
-        Ok(Self { at_work, others, has_more, ahead })
+        let shown: Vec<_> = at_work.iter().chain(&others.records).collect();
+        let previews = tx.renders().previews(&shown).await?;
+        Ok(Self { at_work, others, has_more, ahead, previews })
     }
 
     fn table(&self, context: &RowContext<'_>) -> Markup {
         let rows = self.at_work.iter().chain(&self.others.records).map(|record| {
             let ahead = self.ahead.get(&record.id()).copied();
             let ahead = ahead.map_or(Count::AtLeast(PLACED_MAX.into()), Count::Exactly);
-            PreEscaped(row(context, record, ahead).html)
+            let preview = self.previews.get(&record.id()).map_or("", String::as_str);
+            PreEscaped(row(context, record, preview, ahead).html)
         });
         list_table("Renders", COLUMNS, rows, &html! { "No renders match." })
     }

@@ -9,7 +9,7 @@ use tidemill_domain::action::Action;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::render::order;
-use tidemill_domain::render::wait::{Wait, WorkerCapacity, estimate, why};
+use tidemill_domain::render::wait::{Late, Wait, WorkerCapacity, estimate, late, why};
 use tidemill_domain::render::{Render, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
@@ -29,7 +29,8 @@ pub(crate) struct RowContext<'a> {
     pub(crate) back: &'a str,
 }
 
-pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Row {
+/// `preview` is what the render shows.
+pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str, ahead: Count) -> Row {
     let (times, id) = (context.times, record.id());
     let (word, at) = moment(record);
     let name = format!("render:{id}");
@@ -39,6 +40,7 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Count)
             th.long role="rowheader" scope="row" {
                 a href=(context.state.path(&format!("/render/{id}"))) { (title(record)) }
                 br;
+                @if !preview.is_empty() { (preview) br; }
                 span.soft {
                     "#" (id)
                     @if let Some(cue) = &record.cue_item { " · " (cue) }
@@ -47,6 +49,13 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, ahead: Count)
             td.long role="cell" { (progress(context, record, ahead)) }
             td.still role="cell" {
                 @if let Some(deadline) = record.render.deadline { span.soft { "on air " } (times.at(deadline)) br; }
+                @match lateness(context, record, ahead) {
+                    Some(Late::By(by)) => { (state_word(Health::Bad, "late")) " by " (span(by)) br; }
+                    Some(Late::Expected(by)) => {
+                        (state_word(Health::Warn, "will be late")) " by about " (span(by)) br;
+                    }
+                    None => {}
+                }
                 @if record.priority != 0 { span.soft { "priority " } (record.priority) }
             }
             td role="cell" { span.soft { (word) } br; (times.maybe(at, "unknown")) }
@@ -161,8 +170,7 @@ pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Co
     let (render, times) = (&record.render, context.times);
     let wait = why(render, ahead.least(), context.capacity, times.now());
     let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
-    let starts = estimate(ahead.least(), context.capacity, context.pace)
-        .filter(|starts| !is_put_off && ahead.is_exact() && *starts >= Duration::from_secs(1));
+    let starts = starts(context, ahead).filter(|starts| !is_put_off && *starts >= Duration::from_secs(1));
     html! {
         @if !is_put_off {
             @if let Count::Exactly(ahead) = ahead { b { "No. " (ahead + 1) } " " }
@@ -171,6 +179,20 @@ pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Co
         @if let Some(starts) = starts { " " span.soft { "Starts in about " (span(starts)) "." } }
         @if render.reason.is_some() { br; (failure(render)) }
     }
+}
+
+/// When a waiting render is expected to start, from now.
+fn starts(context: &RowContext<'_>, ahead: Count) -> Option<Duration> {
+    estimate(ahead.least(), context.capacity, context.pace).filter(|_| ahead.is_exact())
+}
+
+fn lateness(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Option<Late> {
+    let (render, now) = (&record.render, context.times.now());
+    let starts = match render.status {
+        Status::Pending => starts(context, ahead).map(|starts| now.plus(starts).max(render.run_after)),
+        _ => record.started_at,
+    };
+    late(render, record.completed_at, starts, context.pace, now)
 }
 
 fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Count) -> Markup {

@@ -16,6 +16,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Failure, Phase, Policy, RenderId, Report, Trouble, Work};
 use tidemill_domain::schedule::Zone;
+use tidemill_domain::time::Clock;
 use tidemill_store::render::{ClaimRequest, Claimed, NewRender, Notes, WorkerBeat, WorkerState};
 use tower::ServiceExt;
 

@@ -16,6 +16,7 @@ crate::on_both![
     what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed,
     the_hash_of_a_job_tells_nothing_without_the_key,
     a_missing_or_wrong_key_is_named,
+    a_list_previews_what_renders_show_also_when_it_is_encrypted,
     data_that_was_moved_to_another_render_is_not_read,
     a_rotation_encrypts_everything_anew,
     who_clicks_twice_orders_once_also_when_data_is_encrypted,
@@ -66,6 +67,29 @@ async fn read(bench: &Bench, id: RenderId) -> Result<String, Code> {
 
 fn clear() -> Result<String, Code> {
     Ok(secret_render().data.to_string().replace(' ', ""))
+}
+
+async fn a_list_previews_what_renders_show_also_when_it_is_encrypted(bench: Bench) {
+    let sealing = with_keys(&bench, keys(&[("k1", 1)], "k1")).await;
+    let secret = submit(&sealing, &secret_render()).await.id();
+    let other = submit(&bench, &new_render()).await.id();
+    let much = "x".repeat(30_000);
+    let long = NewRender { data: json!({ "single_fields": { "name": much } }), ..new_render() };
+    let long = submit(&bench, &long).await.id();
+    execute(&bench, "insert into render_queue (composition_id, gfx_data) values ('Chips', '{\"slot\": []}')")
+        .await;
+
+    let previews = async |bench: &Bench| {
+        let mut tx = bench.begin().await;
+        let records = tx.renders().waiting(10).await.unwrap();
+        assert_eq!(records.len(), 4);
+        tx.renders().previews(&records.iter().collect::<Vec<_>>()).await.unwrap()
+    };
+
+    let expected = [(secret, SECRET.to_owned()), (other, "가".to_owned())];
+    assert_eq!(previews(&sealing).await.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(previews(&bench).await.into_iter().collect::<Vec<_>>(), expected[1..], "without the key");
+    assert!(!previews(&sealing).await.contains_key(&long));
 }
 
 async fn with_a_key_nothing_is_stored_in_clear(bench: Bench) {

@@ -39,7 +39,7 @@ async fn each_render_says_how_it_stands() {
         "running, then waiting in order, then what ended last"
     );
     let text = row_text(&page, running);
-    assert!(text.contains("● rendering Chip Count #3"), "{text}");
+    assert!(text.contains("● rendering Chip Count PHIL IVEY #3"), "{text}");
     assert!(
         text.contains("37 % rendering") && text.contains("worker-1 · for 20 s · lease ends in 40 s"),
         "{text}"
@@ -60,6 +60,31 @@ async fn each_render_says_how_it_stands() {
     let text = row_text(&page, failed);
     assert!(text.contains("✖ failed") && text.contains("TM1524 the template is gone"), "{text}");
     assert!(!text.contains("second line"), "{text}");
+}
+
+#[tokio::test]
+async fn a_render_that_misses_its_deadline_is_marked() {
+    let app = App::open().await;
+    beat(&app, "worker-1", 1, 0, WorkerState::Working).await;
+    ordered(&app, "Done").await;
+    let claimed = claim(&app, "worker-1").await;
+    app.clock.advance(Duration::from_secs(150));
+    complete(&app, &claimed).await;
+    // One place is still taken by the job that is to be removed.
+    beat(&app, "worker-1", 2, 0, WorkerState::Working).await;
+    let within = |seconds| {
+        let deadline = Some(app.clock.now().plus(Duration::from_secs(seconds)));
+        NewRender { deadline, ..new_render("Due") }
+    };
+    let (tight, wide) = (submit(&app, &within(100)).await, submit(&app, &within(1_000)).await);
+
+    let page = look(&app, "/render").await;
+    assert!(row_text(&page, tight).contains("will be late by about 50 s"), "{}", row_text(&page, tight));
+    assert!(!row_text(&page, wide).contains("late"), "{}", row_text(&page, wide));
+
+    app.clock.advance(Duration::from_secs(130));
+    let page = look(&app, "/render").await;
+    assert!(row_text(&page, tight).contains("✖ late by 30 s"), "{}", row_text(&page, tight));
 }
 
 #[tokio::test]
