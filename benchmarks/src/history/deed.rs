@@ -1,6 +1,6 @@
 //! The measured operations. Each is a whole transaction, as in a server or a command.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
@@ -13,7 +13,7 @@ use tidemill_domain::job::{
 use tidemill_domain::process::Identity;
 use tidemill_domain::time::Clock;
 use tidemill_engine::{Process, ProcessOptions, SystemClock};
-use tidemill_store::job::{ExecutionFilter, LaunchRequest, Launched, StepRequest};
+use tidemill_store::job::{EndRecorded, ExecutionFilter, LaunchRequest, Launched, StepRequest};
 use tidemill_store::{Store, Tx};
 
 /// Rows per page.
@@ -195,9 +195,9 @@ impl Stage {
     async fn end(&self, launched: &Launched) -> Result<()> {
         let (status, exit) = (BatchStatus::Completed, ExitStatus::completed());
         let mut tx = self.store.begin().await?;
-        tx.jobs()
-            .end_execution(launched.execution, &launched.lease, launched.granted.fence, status, &exit)
-            .await?;
+        let (lease, fence) = (&launched.lease, launched.granted.fence);
+        let ended = tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await?;
+        ensure!(ended == EndRecorded::Done, "the end of an execution was refused");
         Ok(tx.commit().await?)
     }
 }

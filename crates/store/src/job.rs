@@ -34,6 +34,7 @@ pub mod track;
 pub mod watch;
 
 pub use chunk::{ChunkPlace, ChunkSave, ChunkSaved};
+pub use execution::EndRecorded;
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::ExecutionChanged;

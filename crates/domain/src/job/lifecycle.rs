@@ -92,6 +92,12 @@ crate::code::coded!(ExecutionRefusal {
     NotAnEnd => Unexpected, "report this as a bug, with the text above";
 });
 
+/// Whether the process that runs an execution in this status has to stop: somebody requested it, or another program has
+/// ended the execution. Spring Batch abandons one that is STOPPING without waiting for its end.
+pub const fn must_stop(status: BatchStatus) -> bool {
+    !matches!(status, BatchStatus::Starting | BatchStatus::Started)
+}
+
 /// The status after `event`, or the refusal. Total.
 pub fn next(status: BatchStatus, event: ExecutionEvent) -> Result<BatchStatus, ExecutionRefusal> {
     use BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
@@ -219,6 +225,13 @@ mod tests {
                 assert!(after == status || !matches!(status, Completed | Abandoned), "{status} {event:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_process_goes_on_only_while_nobody_else_wants_or_has_recorded_an_end() {
+        let going_on: Vec<_> = BatchStatus::ALL.into_iter().filter(|status| !must_stop(*status)).collect();
+
+        assert_eq!(going_on, [Starting, Started]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tidemill_domain::job::launch::InstanceEnd;
 use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, StepExecutionId};
 use tidemill_store::Store;
-use tidemill_store::job::{Launched, StepEnd, StepRecord, StepRequest, StepStart};
+use tidemill_store::job::{EndRecorded, Launched, StepEnd, StepRecord, StepRequest, StepStart};
 
 const TROUBLE: &str = "the execution could not be recorded";
 
@@ -118,25 +118,35 @@ impl Execution {
         self.settled(recorded.await)
     }
 
-    /// Records the end and releases the lease in one transaction.
-    pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), ExecutionLost> {
+    /// Records the end and releases the lease in one transaction. Returns the status that is recorded.
+    pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<BatchStatus, ExecutionLost> {
         let Outcome { status, exit, .. } = outcome;
         let Launched { execution, lease, granted, .. } = &self.launched;
         let recorded = while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || async {
             let mut tx = self.store.begin().await?;
-            let mut is_ended =
+            let mut recorded =
                 tx.jobs().end_execution(*execution, lease, granted.fence, *status, exit).await?;
-            if !is_ended {
+            if recorded == EndRecorded::Refused {
                 // The end releases the lease, so repeating an end whose answer was lost is refused.
                 let found = tx.jobs().execution(*execution).await?.map(|found| found.execution);
-                is_ended = found.is_some_and(|found| found.status == *status && found.exit.code == exit.code);
+                if found.is_some_and(|found| found.status == *status && found.exit.code == exit.code) {
+                    recorded = EndRecorded::Done;
+                }
             }
             tx.commit().await?;
-            Ok(is_ended)
+            Ok(recorded)
         });
-        self.settled(recorded.await)?;
+        let status = match recorded.await {
+            Ok(EndRecorded::Done) => *status,
+            Ok(EndRecorded::ByOther(ended)) => {
+                tracing::warn!(execution.id = %execution, "another program has ended execution {execution}: it is {ended}");
+                ended
+            }
+            Ok(EndRecorded::Refused) => return Err(self.refused()),
+            Err(failure) => return Err(failure.lost()),
+        };
         self.resources.lease.forget();
-        Ok(())
+        Ok(status)
     }
 
     fn settled(&self, recorded: Result<bool, StepFailure>) -> Result<(), ExecutionLost> {

@@ -171,14 +171,14 @@ impl Launcher {
     }
 }
 
-/// Forwards a stop request from the database.
+/// Forwards a stop request from the database, which another program, such as Spring Batch, writes without a wake-up.
 pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
     let mut service = Service::new(format!("looking whether execution {execution} shall stop"), STOP_PAUSE)
         .wake_by(store.wakeup(&stop_topic(execution)));
     while service.is_due().await {
         let look = async || -> Result<Next, StoreError> {
-            let found = store.read().await?.jobs().execution(execution).await?;
-            Ok(if found.is_some_and(|found| found.stop.is_some()) { Next::End } else { Next::Rest })
+            let must_stop = store.read().await?.jobs().must_stop(execution).await?;
+            Ok(if must_stop { Next::End } else { Next::Rest })
         };
         service.ended(look().await);
     }

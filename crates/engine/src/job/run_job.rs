@@ -103,8 +103,8 @@ impl Execution {
     }
 
     async fn end(&self, outcome: Outcome) -> Result<ExecutionEnd, ExecutionLost> {
-        self.record_end(&outcome).await?;
-        let Outcome { status, exit, code } = outcome;
+        let status = self.record_end(&outcome).await?;
+        let Outcome { exit, code, .. } = outcome;
         Ok(ExecutionEnd { execution: self.launched.execution, status, exit, code })
     }
 

@@ -219,7 +219,7 @@ statements! {
                      and epoch = $4
                )
              returning version, coalesce(
-                 (select e.status = 'STOPPING' from batch_job_execution e where e.job_execution_id = $6), 0)"
+                 (select e.status not in ('STARTING', 'STARTED') from batch_job_execution e where e.job_execution_id = $6), 0)"
         }
     }
 }

@@ -51,6 +51,16 @@ pub(crate) struct StatusChange<'a> {
     pub(super) now: DbStamp,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "an end may be refused"]
+pub enum EndRecorded {
+    Done,
+    /// Another program had ended it, with this status; only the lease was released.
+    ByOther(BatchStatus),
+    /// It is no longer ours, or cannot end like this: roll back.
+    Refused,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusNews<'a> {
     pub(super) what: ExecutionTransition,
@@ -78,9 +88,10 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool> {
+    /// Whether its process has to stop, whichever program asked for it.
+    pub async fn must_stop(&mut self, id: ExecutionId) -> Result<bool> {
         let head = self.job_execution_find(id).await?;
-        Ok(head.is_some_and(|head| head.status == BatchStatus::Stopping))
+        Ok(head.is_none_or(|head| lifecycle::must_stop(head.status)))
     }
 
     /// Saves the job's context, as [`ExecutionContext::to_text`] wrote it. False if the execution is no longer ours.
@@ -100,7 +111,7 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// Ends the execution and releases its lease. False if it is no longer ours, or cannot end like this: roll back.
+    /// Ends the execution and releases its lease.
     #[crate::boxed]
     pub async fn end_execution(
         &mut self,
@@ -109,13 +120,21 @@ impl Jobs<'_> {
         fence: Fence,
         status: BatchStatus,
         exit: &ExitStatus,
-    ) -> Result<bool> {
+    ) -> Result<EndRecorded> {
         if !self.leases().confirm(lease, fence).await? {
-            return Ok(false);
+            return Ok(EndRecorded::Refused);
         }
-        let Some(head) = self.job_execution_lock(id).await? else { return Ok(false) };
+        let Some(head) = self.job_execution_lock(id).await? else { return Ok(EndRecorded::Refused) };
         let before = head.status;
-        let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
+        let after = match lifecycle::next(before, ExecutionEvent::End(status)) {
+            Ok(after) => after,
+            Err(_) if before.is_running() => return Ok(EndRecorded::Refused),
+            Err(_) => {
+                self.fail_steps(id, exit).await?;
+                self.lease_forget(lease, fence).await?;
+                return Ok(EndRecorded::ByOther(before));
+            }
+        };
         // Steps that were begun and not ended, for example after a lost answer, end with it.
         self.fail_steps(id, exit).await?;
         let actor = self.process_actor(fence.owner).await?;
@@ -128,7 +147,8 @@ impl Jobs<'_> {
         let (what, exit_code) = (ExecutionTransition::Ended, Some(exit.code.as_str()));
         self.publish_execution_event(id, StatusNews { what, status: after, exit_code, at: now }).await?;
         // The id of an execution is never reused, so the lease's row can go too.
-        Ok(self.lease_forget(lease, fence).await? == 1)
+        let is_released = self.lease_forget(lease, fence).await? == 1;
+        Ok(if is_released { EndRecorded::Done } else { EndRecorded::Refused })
     }
 
     pub(super) async fn save_end(

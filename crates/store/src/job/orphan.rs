@@ -191,7 +191,8 @@ statements! {
          order by e.job_execution_id limit $1 {for no key update of e skip locked}"
     }
 
-    /// Of one of these jobs, by name and fingerprint; a process with another definition would be refused. Also locks
+    /// Of one of these jobs, by name and fingerprint; a process with another definition would be refused. Spring Batch may
+    /// have abandoned the execution. Also locks
     /// the instance, because the launch that follows does, and the lock order is instance first.
     fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestart> {
         bind(rows(jobs, |(job, fingerprint)| json!({ "job": job, "fingerprint": fingerprint })))
@@ -200,7 +201,7 @@ statements! {
          join batch_job_execution e on e.job_execution_id = n.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
          join {rows known $1: job text, fingerprint text} on known.job = i.job_name
-         where n.restart_due {= 1} and (known.fingerprint = n.fingerprint) is not false
+         where n.restart_due {= 1} and e.status = 'FAILED' and (known.fingerprint = n.fingerprint) is not false
          order by n.job_execution_id limit 1 {for no key update of i, n skip locked}"
     }
 

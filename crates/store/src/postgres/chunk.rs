@@ -60,10 +60,10 @@ macro_rules! save {
 
 const SAVE: &str = save!();
 
-/// Also returns whether a stop was requested, and the places. No row if the lease has moved on: then nothing was written.
+/// Also returns whether it must stop, and the places. No row if the lease has moved on: then nothing was written.
 const SAVE_ALONE: &str = save!(
     "
-     select step.version, coalesce(e.status = 'STOPPING', false) as stop_requested,
+     select step.version, coalesce(e.status not in ('STARTING', 'STARTED'), false) as stop_requested,
             step.place::text as step_place, context.place::text as context_place,
             $16::text is null or context.place is not null as is_whole
      from step
@@ -73,7 +73,7 @@ const SAVE_ALONE: &str = save!(
 
 /// The same, but an error if anything is missing, which also undoes what the statement has written.
 const WHOLE_OR_NOTHING: &str =
-    "select step.version, coalesce(e.status = 'STOPPING', false) as stop_requested,
+    "select step.version, coalesce(e.status not in ('STARTING', 'STARTED'), false) as stop_requested,
             step.place::text as step_place, context.place::text as context_place,
             1 / case when step.version is null or $16::text is not null and context.place is null
                 then 0 else 1 end = 1 as is_whole

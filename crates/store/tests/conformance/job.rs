@@ -12,8 +12,8 @@ use tidemill_domain::job::{
 };
 use tidemill_domain::process::ProcessId;
 use tidemill_store::job::{
-    ChunkPlace, ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd,
-    StepRequest, StepStart,
+    ChunkPlace, ChunkSave, ChunkSaved, EndRecorded, ExecutionDetail, LaunchRequest, Launched, Recovered,
+    StepEnd, StepRequest, StepStart,
 };
 
 mod attention;
@@ -88,7 +88,7 @@ pub(crate) async fn end(bench: &Bench, launched: &Launched, status: BatchStatus)
     let exit = ExitStatus::new(status.as_str());
     let ended = tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await.unwrap();
     tx.commit().await.unwrap();
-    ended
+    ended == EndRecorded::Done
 }
 
 fn step_request<'a>(launched: &'a Launched, step: &'a str, seed: &'a ExecutionContext) -> StepRequest<'a> {

@@ -1,15 +1,19 @@
 //! The real Spring Batch on the same database: each reads what the other has run, and continues it where that is exact.
 
+mod operate;
+
 use crate::Stage;
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
-use tidemill_domain::job::{ExitStatus, JobParameters};
+use tidemill_domain::job::{ExecutionId, ExitStatus, JobParameters};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::listener::{StepListener, StepRun};
 use tidemill_engine::job::{Job, Step};
 use tidemill_engine::testing::JobBench;
 use tidemill_store::Store;
+use tidemill_store::job::{ExecutionDetail, StepRecord};
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::java::{self, SPRING_HOME};
 use tidemill_testkit::skip::require;
@@ -83,6 +87,10 @@ impl Site {
 
     /// Does each order in one run of the program.
     fn spring(&self, orders: &[Value]) -> Vec<Value> {
+        answers(self.spring_command(orders))
+    }
+
+    fn spring_command(&self, orders: &[Value]) -> Command {
         let home = java::find_home(SPRING_HOME).unwrap();
         let mut command = java::command(&home).unwrap();
         // Spring Batch stores local times, and compares them.
@@ -92,9 +100,7 @@ impl Site {
             order["url"] = jdbc(self.database.url()).into();
             command.arg(order.to_string());
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        command
     }
 
     fn tell(&self, arguments: &[&str]) -> Value {
@@ -106,6 +112,12 @@ impl Site {
     fn last(&self) -> i64 {
         self.tell(&["executions", "--limit", "1"])["items"][0]["id"].as_i64().unwrap()
     }
+}
+
+fn answers(mut command: Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// `postgres://user@host:port/name` as Java's driver writes it.
@@ -178,6 +190,7 @@ fn assert_same(theirs: &Value, ours: &Value) {
             "{found}"
         );
     }
+    assert_same_message(theirs, execution);
     assert_same_context(&theirs["context"], &ours["contexts"]["job"]);
     let steps = ours["steps"].as_array().unwrap();
     assert_eq!(theirs["steps"].as_object().unwrap().len(), steps.len(), "{ours:#}");
@@ -192,8 +205,37 @@ fn assert_same(theirs: &Value, ours: &Value) {
         }
         assert_same_time(&found["started_at"], &step["started_at"]);
         assert_same_time(&found["ended_at"], &step["ended_at"]);
+        assert_same_message(found, step);
         assert_same_context(&found["context"], &ours["contexts"]["steps"][name]);
     }
+}
+
+/// What the answers in JSON leave out.
+fn assert_same_record(theirs: &Value, ours: &ExecutionDetail, steps: &[StepRecord]) {
+    let record = &ours.execution;
+    assert_eq!(theirs["version"], record.version, "{ours:?}");
+    assert_same_time(&theirs["updated_at"], &json!(record.updated_at));
+    for parameter in &ours.parameters {
+        assert_eq!(theirs["parameters"][&parameter.name]["type"], parameter.class, "{parameter:?}");
+    }
+    for step in steps {
+        let found = &theirs["steps"][&step.name];
+        assert_eq!(
+            (&found["id"], &found["version"]),
+            (&json!(step.id.get()), &json!(step.version)),
+            "{step:?}"
+        );
+        assert_same_time(&found["created_at"], &json!(step.created_at));
+        assert_same_time(&found["updated_at"], &json!(step.updated_at));
+    }
+}
+
+/// Theirs has at most 2,500 characters.
+fn assert_same_message(theirs: &Value, ours: &Value) {
+    let (theirs, ours) =
+        (theirs["exit_message"].as_str().unwrap(), ours["exit_description"].as_str().unwrap());
+    let cut: String = ours.chars().take(2500).collect();
+    assert_eq!(theirs, cut);
 }
 
 /// Java writes no zeros at the end.
@@ -219,12 +261,17 @@ fn assert_same_context(theirs: &Value, ours: &Value) {
 }
 
 /// All executions of both programs, by id.
-fn compare(site: &Site, theirs: &Value) -> usize {
+async fn compare(site: &Site, theirs: &Value) -> usize {
     let mut compared = 0;
     for instance in theirs.as_object().unwrap().values().flat_map(|instances| instances.as_array().unwrap()) {
         for execution in instance["executions"].as_array().unwrap() {
-            let id = execution["id"].to_string();
-            assert_same(execution, &site.tell(&["executions", &id, "--context"]));
+            let id = execution["id"].as_i64().unwrap();
+            assert_same(execution, &site.tell(&["executions", &id.to_string(), "--context"]));
+            let mut tx = site.store.read().await.unwrap();
+            let ours = tx.jobs().execution(ExecutionId::new(id)).await.unwrap().unwrap();
+            let steps = tx.jobs().steps(ExecutionId::new(id)).await.unwrap();
+            tx.rollback().await.unwrap();
+            assert_same_record(execution, &ours, &steps);
             compared += 1;
         }
     }
@@ -267,7 +314,7 @@ async fn spring_batch_reads_all_that_we_have_run() {
     run_kinds(&site.database).await;
     let answers = site.spring(&[json!({"do": "list"}), json!({"do": "list", "serializer": "either"})]);
 
-    assert_eq!(compare(&site, &answers[0]), 7, "{:#}", answers[0]);
+    assert_eq!(compare(&site, &answers[0]).await, 7, "{:#}", answers[0]);
     assert_eq!(answers[0], answers[1]);
     let kept = &answers[0]["kinds"][0]["executions"][0];
     for (key, class) in [
@@ -311,7 +358,7 @@ async fn spring_batch_continues_what_we_failed() {
     assert_eq!(answers[2]["status"], "COMPLETED", "{:#}", answers[2]);
     assert_eq!(site.loaded().await, [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]);
     assert_eq!(answers[0]["steps"]["load"]["read"], 3, "it begins behind what was committed");
-    assert_eq!(compare(&site, &answers[3]), 4);
+    assert_eq!(compare(&site, &answers[3]).await, 4);
     site.stage.run(&["job", "run", "load.yaml", "-p", "day=1"]).fails("TM1004", 5);
 }
 

@@ -120,7 +120,7 @@ async fn record(
     let attempt = || async {
         let mut tx = scope.store().begin().await?;
         let Outcome { status, exit, .. } = &ended.outcome;
-        if *status == BatchStatus::Stopped && !tx.jobs().is_stopping(scope.execution()).await? {
+        if *status == BatchStatus::Stopped && !tx.jobs().must_stop(scope.execution()).await? {
             tx.rollback().await?;
             return Ok(PartitionEnd::HandedBack);
         }

@@ -7,7 +7,7 @@ use tidemill_domain::alert::Notice;
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::notify::{JOB_END, Notify, NotifyOn};
-use tidemill_store::job::{LaunchRequest, Launched};
+use tidemill_store::job::{EndRecorded, LaunchRequest, Launched};
 
 crate::on_both![
     an_end_is_queued_for_the_channels_that_hear_of_it,
@@ -68,7 +68,8 @@ async fn an_end_that_does_not_commit_is_not_queued(bench: Bench) {
     let (lease, fence, status) = (&launched.lease, launched.granted.fence, BatchStatus::Failed);
     let mut tx = bench.begin().await;
     let exit = tidemill_domain::job::ExitStatus::new("FAILED");
-    assert!(tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await.unwrap());
+    let ended = tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await.unwrap();
+    assert_eq!(ended, EndRecorded::Done);
 
     drop(tx);
 

@@ -23,6 +23,7 @@ crate::on_both![
     a_restart_whose_launch_did_not_commit_is_due_again,
     somebody_elses_launch_is_the_restart_that_was_due,
     an_abandoned_execution_is_not_restarted,
+    an_execution_that_spring_abandons_is_not_restarted,
     what_somebody_wanted_to_stop_is_not_restarted,
 ];
 
@@ -221,6 +222,15 @@ async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
     tx.commit().await.unwrap();
 
     assert!(matches!(abandoned, ExecutionChanged::Done { .. }));
+    assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
+}
+
+async fn an_execution_that_spring_abandons_is_not_restarted(bench: Bench) {
+    let one = bench.process(1).await;
+    crash(&bench, one, 0).await;
+
+    run_sql(&bench, "update batch_job_execution set status = 'ABANDONED', version = version + 1").await;
+
     assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 

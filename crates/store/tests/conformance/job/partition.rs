@@ -292,7 +292,7 @@ async fn a_stop_ends_those_that_nobody_runs(bench: Bench) {
     assert!(matches!(saved, ChunkSaved::Saved { stop_requested: true, .. }), "{saved:?}");
     assert!(finish(&bench, &running, BatchStatus::Stopped, &read(1)).await);
     let mut tx = bench.begin().await;
-    assert!(tx.jobs().is_stopping(launched.execution).await.unwrap());
+    assert!(tx.jobs().must_stop(launched.execution).await.unwrap());
     assert_eq!(tx.jobs().open_partitions(manager).await.unwrap(), 0);
     let outcomes = tx.jobs().partition_outcome(manager).await.unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.count).sum::<u64>(), 3);

@@ -1,7 +1,7 @@
 //! Spring Batch beside us: its programs read what we write, and we take over what its programs have written.
 
 use super::{ann, day, end, end_step, launch, look, lose_all, request, run_sql, run_step, save, start};
-use super::{step_request, try_launch};
+use super::{status, step_request, try_launch};
 use crate::Bench;
 use serde_json::Value;
 use tidemill_domain::job::instance::job_key;
@@ -9,7 +9,7 @@ use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::track::items_behind;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_store::StoreError;
-use tidemill_store::job::{ExecutionFilter, StepStart};
+use tidemill_store::job::{ChunkSaved, EndRecorded, ExecutionFilter, StepStart};
 use tidemill_store::scratch::Scratch;
 
 crate::on_both![
@@ -18,6 +18,8 @@ crate::on_both![
     spring_removes_what_we_have_written,
     tables_that_spring_has_made_are_adopted,
     a_step_that_spring_failed_is_continued_where_that_is_exact,
+    a_stop_of_spring_reaches_the_next_chunk,
+    what_spring_abandons_before_its_end_stays_abandoned,
     a_second_execution_without_an_end_is_refused_whoever_writes_it,
     several_executions_without_an_end_stop_the_migration,
 ];
@@ -102,6 +104,48 @@ async fn a_step_that_spring_failed_is_continued_where_that_is_exact(bench: Bench
             }
         }
     }
+}
+
+/// `JobOperator.stop` writes the status and the version, and nothing else.
+async fn a_stop_of_spring_reaches_the_next_chunk(bench: Bench) {
+    let launched = launch(&bench, &day("1"), bench.process(1).await).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let counters = Counters::default();
+    let before = save(&bench, &launched, step, &counters, None).await;
+
+    run_sql(&bench, "update batch_job_execution set status = 'STOPPING', version = version + 1").await;
+    let stopping = save(&bench, &launched, step, &counters, None).await;
+    run_sql(&bench, "update batch_job_execution set status = 'ABANDONED', version = version + 1").await;
+    let abandoned = save(&bench, &launched, step, &counters, None).await;
+
+    assert!(matches!(before, ChunkSaved::Saved { stop_requested: false, .. }), "{before:?}");
+    for saved in [stopping, abandoned] {
+        assert!(matches!(saved, ChunkSaved::Saved { stop_requested: true, .. }), "{saved:?}");
+    }
+    assert!(bench.begin().await.jobs().must_stop(launched.execution).await.unwrap());
+}
+
+/// `JobOperator.abandon` accepts an execution that is STOPPING, while its process still runs.
+async fn what_spring_abandons_before_its_end_stays_abandoned(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    run_step(&bench, &launched, "copy").await;
+    run_sql(&bench, "update batch_job_execution set status = 'ABANDONED', version = version + 1").await;
+
+    let mut tx = bench.begin().await;
+    let (lease, fence) = (&launched.lease, launched.granted.fence);
+    let exit = ExitStatus::new(ExitStatus::STOPPED);
+    let ended = tx.jobs().end_execution(launched.execution, lease, fence, BatchStatus::Stopped, &exit).await;
+    tx.commit().await.unwrap();
+
+    assert_eq!(ended.unwrap(), EndRecorded::ByOther(BatchStatus::Abandoned));
+    assert_eq!(status(&bench, launched.execution).await, BatchStatus::Abandoned);
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.jobs().steps(launched.execution).await.unwrap()[0].status, BatchStatus::Failed);
+    assert!(tx.leases().list(10).await.unwrap().is_empty(), "no lease is left behind");
+    tx.rollback().await.unwrap();
+    let relaunched = try_launch(&bench, &request(&day("1"), one, &ann())).await;
+    assert!(matches!(relaunched, Err(LaunchRefusal::AlreadyComplete(_))), "{relaunched:?}");
 }
 
 /// What the rows are called that were written.

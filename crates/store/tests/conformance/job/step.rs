@@ -7,7 +7,7 @@ use super::{
 use crate::Bench;
 use tidemill_domain::job::step::{EXECUTED_KEY, StepRefusal, StepRules};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
-use tidemill_store::job::{StepStart, StoredContext};
+use tidemill_store::job::{EndRecorded, StepStart, StoredContext};
 
 crate::on_both![
     a_first_run_is_fresh_and_has_its_seed,
@@ -189,9 +189,9 @@ async fn a_long_text_is_cut_for_spring_and_kept_whole(bench: Bench) {
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let exit = ExitStatus::failed(text.clone());
-    assert!(
-        tx.jobs().end_execution(launched.execution, lease, fence, BatchStatus::Failed, &exit).await.unwrap()
-    );
+    let ended =
+        tx.jobs().end_execution(launched.execution, lease, fence, BatchStatus::Failed, &exit).await.unwrap();
+    assert_eq!(ended, EndRecorded::Done);
     tx.commit().await.unwrap();
 
     let lengths = "select cast(length(exit_message) as text) from batch_step_execution

@@ -1,4 +1,4 @@
-// A program with the real Spring Batch: it lists what JobExplorer reads, launches and restarts jobs, and prints JSON.
+// A program with the real Spring Batch: it lists what JobExplorer reads, launches and operates jobs, and prints JSON.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -128,6 +128,8 @@ public class Batch {
             case "list" -> new Batch(order).list();
             case "launch" -> new Batch(order).launch();
             case "restart" -> new Batch(order).restart();
+            case "running" -> new Batch(order).running();
+            case "stop", "abandon" -> new Batch(order).operate();
             default -> throw new IllegalArgumentException(order.toString());
         };
     }
@@ -149,6 +151,15 @@ public class Batch {
         return jobs;
     }
 
+    /** The ids of the executions that JobExplorer takes as running. */
+    Object running() {
+        var ids = new TreeSet<Long>();
+        for (var name : explorer.getJobNames()) {
+            explorer.findRunningJobExecutions(name).forEach(execution -> ids.add(execution.getId()));
+        }
+        return ids;
+    }
+
     Object told(JobExecution execution) {
         var told = new LinkedHashMap<String, Object>();
         told.put("id", execution.getId());
@@ -160,6 +171,7 @@ public class Batch {
         told.put("created_at", text(execution.getCreateTime()));
         told.put("started_at", text(execution.getStartTime()));
         told.put("ended_at", text(execution.getEndTime()));
+        told.put("updated_at", text(execution.getLastUpdated()));
         var parameters = new TreeMap<String, Object>();
         execution.getJobParameters().getParameters().forEach((name, parameter) -> parameters.put(name,
             Map.of("type", parameter.getType().getName(), "value", String.valueOf(parameter.getValue()),
@@ -175,8 +187,11 @@ public class Batch {
 
     static Object told(StepExecution step) {
         var told = new LinkedHashMap<String, Object>();
+        told.put("id", step.getId());
+        told.put("version", step.getVersion());
         told.put("status", step.getStatus().name());
         told.put("exit_code", step.getExitStatus().getExitCode());
+        told.put("exit_message", step.getExitStatus().getExitDescription());
         told.put("read", step.getReadCount());
         told.put("write", step.getWriteCount());
         told.put("filter", step.getFilterCount());
@@ -185,8 +200,10 @@ public class Batch {
         told.put("write_skip", step.getWriteSkipCount());
         told.put("commit", step.getCommitCount());
         told.put("rollback", step.getRollbackCount());
+        told.put("created_at", text(step.getCreateTime()));
         told.put("started_at", text(step.getStartTime()));
         told.put("ended_at", text(step.getEndTime()));
+        told.put("updated_at", text(step.getLastUpdated()));
         told.put("context", values(step.getExecutionContext()));
         return told;
     }
@@ -203,9 +220,10 @@ public class Batch {
         return told;
     }
 
-    /** Reads numbers and writes them into the table `loaded`; fails at one of them, if it is told so. */
+    /** Reads numbers and writes them into the table `loaded`; fails at one of them, or pauses at each, if it is told so. */
     Job job() throws Exception {
         var fails = order.path("fails_at").asLong(-1);
+        var pause = order.path("pause").asLong(0);
         var template = new JdbcTemplate(database);
         Step step = switch (order.get("step").asText()) {
             case "tasklet" -> new StepBuilder("work", repository).tasklet((contribution, context) -> {
@@ -226,6 +244,7 @@ public class Batch {
                     if (number == fails) {
                         throw new IllegalStateException("told to fail at " + number);
                     }
+                    Thread.sleep(pause);
                     return number;
                 })
                 .writer(numbers -> numbers.forEach(n -> template.update("insert into loaded (n) values (?)", n)))
@@ -271,8 +290,37 @@ public class Batch {
 
     /** By JobOperator, which knows nothing but the id. */
     Object restart() throws Exception {
+        var id = operator(job()).restart(order.get("execution").asLong());
+        return told(explorer.getJobExecution(id));
+    }
+
+    /** On an execution of any program, whose job this one does not know. */
+    Object operate() throws Exception {
+        var id = order.get("execution").asLong();
+        var operator = operator();
+        if (order.get("do").asText().equals("stop")) {
+            operator.stop(id);
+        } else {
+            operator.abandon(id);
+        }
+        return told(explorer.getJobExecution(id));
+    }
+
+    SimpleJobOperator operator(Job... known) throws Exception {
         var jobs = new MapJobRegistry();
-        var job = job();
+        for (var job : known) {
+            register(jobs, job);
+        }
+        var operator = new SimpleJobOperator();
+        operator.setJobRegistry(jobs);
+        operator.setJobExplorer(explorer);
+        operator.setJobRepository(repository);
+        operator.setJobLauncher(launcher);
+        operator.afterPropertiesSet();
+        return operator;
+    }
+
+    static void register(MapJobRegistry jobs, Job job) throws Exception {
         jobs.register(new org.springframework.batch.core.configuration.JobFactory() {
             @Override
             public Job createJob() {
@@ -284,13 +332,6 @@ public class Batch {
                 return job.getName();
             }
         });
-        var operator = new SimpleJobOperator();
-        operator.setJobRegistry(jobs);
-        operator.setJobExplorer(explorer);
-        operator.setJobRepository(repository);
-        operator.setJobLauncher(launcher);
-        operator.afterPropertiesSet();
-        return told(explorer.getJobExecution(operator.restart(order.get("execution").asLong())));
     }
 
     /** What programs commonly put into a context. */
