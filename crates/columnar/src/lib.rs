@@ -9,9 +9,13 @@ pub mod reader;
 #[warn(missing_docs)]
 pub mod writer;
 
+mod arrow;
+mod avro;
 mod batch;
 mod open;
+mod page;
 mod partition;
+mod size;
 mod value;
 
 pub use partition::row_groups;

@@ -1,33 +1,28 @@
 //! Opening files of all formats as sequences of record batches.
 
 use crate::Columnar;
-use arrow_array::{RecordBatchIterator, RecordBatchReader};
-use arrow_avro::reader::ReaderBuilder;
-use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::ArrowError;
-use bytes::Bytes;
+use crate::arrow::ArrowMessages;
+use crate::avro::AvroBlocks;
+use crate::page::Chunks;
+use arrow_array::RecordBatchReader;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
-use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::metadata::ParquetMetaData;
 use std::fmt::Display;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use tidemill_domain::item::ColumnarKind;
 use tidemill_engine::item::Source;
 
 /// Rows that are decoded at once.
-const BATCH_ROWS: usize = 1024;
+pub(crate) const BATCH_ROWS: usize = 1024;
 
 const NO_GROUPS: &str =
     "only Parquet files and Arrow files with an index have row groups; divide the step by file";
 
-/// What the libraries say about the codecs that they are built without.
+/// What is said about the codecs that the libraries are built without.
 const MISSING_CODECS: [(&str, &str); 3] =
-    [("at compile time: brotli", "brotli"), ("Bzip2 codec requires", "bzip2"), ("XZ codec requires", "xz")];
+    [("at compile time: brotli", "brotli"), ("has the codec Bzip2", "bzip2"), ("has the codec Xz", "xz")];
 
 pub(crate) type Batches = Box<dyn RecordBatchReader + Send>;
 
@@ -59,34 +54,17 @@ pub(crate) fn open(source: &Source, options: &Columnar, from: u64) -> Result<Ope
         return Err(NO_GROUPS.to_owned());
     }
     let whole = |batches| Opened { batches, first: 0, rows: None, before: 0 };
-    let buffered = || BufReader::new(source.clone());
     Ok(match kind {
         ColumnarKind::Parquet => return open_parquet(source, options, from),
-        ColumnarKind::Avro => {
-            let reader = ReaderBuilder::new().with_batch_size(BATCH_ROWS).build(buffered());
-            let reader = reader.map_err(unreadable)?;
-            // The reader takes the end of the file as the end of a block.
-            if last_bytes(source).map_err(unreadable)? != reader.avro_header().sync() {
-                return Err(unreadable("it does not end with a whole block"));
-            }
-            whole(Box::new(reader))
-        }
+        ColumnarKind::Avro => whole(Box::new(AvroBlocks::open(source).map_err(unreadable)?)),
         ColumnarKind::Arrow if is_stream => {
-            let file = Stream { file: source.clone(), is_over: Arc::default() };
-            let is_over = file.is_over.clone();
-            let reader = StreamReader::try_new(BufReader::new(file), None).map_err(unreadable)?;
-            let schema = reader.schema();
-            let cut_off = ArrowError::IpcError("it has no end marker, so a part may be missing".to_owned());
-            let end = std::iter::once_with(move || is_over.load(Relaxed).then_some(Err(cut_off))).flatten();
-            whole(Box::new(RecordBatchIterator::new(reader.chain(end), schema)))
+            whole(Box::new(ArrowMessages::stream(source).map_err(unreadable)?))
         }
         ColumnarKind::Arrow => {
-            let mut reader = FileReader::try_new(buffered(), None).map_err(unreadable)?;
-            let Some(group) = options.group else { return Ok(whole(Box::new(reader))) };
-            check_group(group, reader.num_batches())?;
-            reader.set_index(group).map_err(unreadable)?;
-            let schema = reader.schema();
-            whole(Box::new(RecordBatchIterator::new(reader.take(1), schema)))
+            let messages = ArrowMessages::file(source).map_err(unreadable)?;
+            let Some(group) = options.group else { return Ok(whole(Box::new(messages))) };
+            check_group(group, messages.group_count())?;
+            whole(Box::new(messages.only(group)))
         }
     })
 }
@@ -95,9 +73,7 @@ pub(crate) fn open(source: &Source, options: &Columnar, from: u64) -> Result<Ope
 pub(crate) fn count_groups(source: &Source) -> Result<usize, String> {
     match kind_of(source)? {
         (ColumnarKind::Parquet, _) => Ok(metadata(source)?.metadata().num_row_groups()),
-        (ColumnarKind::Arrow, false) => {
-            Ok(FileReader::try_new(source.clone(), None).map_err(unreadable)?.num_batches())
-        }
+        (ColumnarKind::Arrow, false) => Ok(ArrowMessages::file(source).map_err(unreadable)?.group_count()),
         _ => Err(NO_GROUPS.to_owned()),
     }
 }
@@ -118,29 +94,6 @@ fn kind_of(source: &Source) -> Result<(ColumnarKind, bool), String> {
     }
 }
 
-/// As many as the marker at the end of each block of Avro has.
-fn last_bytes(source: &Source) -> std::io::Result<[u8; 16]> {
-    let (mut source, mut bytes) = (source.clone(), [0; 16]);
-    source.seek(SeekFrom::End(-16))?;
-    source.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Its reader takes the end of the file as the end of the stream, and reads nothing behind an end marker.
-struct Stream {
-    file: Source,
-    /// Whether bytes were asked for that are not there.
-    is_over: Arc<AtomicBool>,
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let got = self.file.read(buffer)?;
-        self.is_over.fetch_or(got == 0, Relaxed);
-        Ok(got)
-    }
-}
-
 /// The libraries panic on some files that are damaged.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| unreadable("what it declares is not what it has"))
@@ -149,6 +102,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 fn open_parquet(source: &Source, options: &Columnar, from: u64) -> Result<Opened, String> {
     let metadata = metadata(source)?;
     let file = metadata.metadata().clone();
+    check_rows(&file)?;
     let rows_of = |group: usize| u64::try_from(file.row_group(group).num_rows()).unwrap_or(0);
     let groups = match options.group {
         Some(group) => check_group(group, file.num_row_groups()).map(|()| group..group + 1)?,
@@ -180,6 +134,21 @@ fn metadata(source: &Source) -> Result<ArrowReaderMetadata, String> {
     ArrowReaderMetadata::load(&Chunks(source.clone()), Default::default()).map_err(unreadable)
 }
 
+/// Refuses a file whose numbers of rows contradict each other: rows would be lost.
+fn check_rows(file: &ParquetMetaData) -> Result<(), String> {
+    let contradicts = || unreadable("its numbers of rows contradict each other");
+    let mut rows = 0_i64;
+    for group in file.row_groups() {
+        // A column of lists has more values than rows.
+        let mut flat = group.columns().iter().filter(|column| column.column_descr().max_rep_level() == 0);
+        if group.num_rows() < 0 || flat.any(|column| column.num_values() != group.num_rows()) {
+            return Err(contradicts());
+        }
+        rows = rows.checked_add(group.num_rows()).ok_or_else(contradicts)?;
+    }
+    if rows == file.file_metadata().num_rows() { Ok(()) } else { Err(contradicts()) }
+}
+
 fn check_group(group: usize, count: usize) -> Result<(), String> {
     let gone = || {
         format!(
@@ -205,29 +174,4 @@ pub(crate) fn unreadable(error: impl Display) -> String {
         );
     }
     format!("the file is damaged or cannot be read: {text}; put back a whole file and restart the job")
-}
-
-/// As the parquet crate reads.
-struct Chunks(Source);
-
-impl Length for Chunks {
-    fn len(&self) -> u64 {
-        self.0.size().unwrap_or(0)
-    }
-}
-
-impl ChunkReader for Chunks {
-    type T = BufReader<Source>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let mut source = self.0.clone();
-        source.seek(SeekFrom::Start(start))?;
-        Ok(BufReader::new(source))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let mut bytes = vec![0; length];
-        self.get_read(start)?.read_exact(&mut bytes)?;
-        Ok(bytes.into())
-    }
 }

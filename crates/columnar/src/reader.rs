@@ -145,7 +145,11 @@ impl Table {
             let next = guarded(|| self.batches.next())?;
             (self.first, self.batch) = (end, next.transpose().map_err(unreadable)?);
             if self.batch.is_none() {
-                return if number > end { Err(shrunk(end)) } else { Ok(None) };
+                return match self.rows {
+                    Some(rows) if rows != end => Err(unreadable("it has other rows than it declares")),
+                    _ if number > end => Err(shrunk(end)),
+                    _ => Ok(None),
+                };
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Reading what others have written, from any row.
 
-use crate::{Folder, fatal};
+use crate::{FILES, Folder, NUMBERS, fatal};
 use std::io;
 use tidemill_columnar::{Columnar, ColumnarReader, row_groups};
 use tidemill_domain::item::{ColumnarFormat, ColumnarKind, FieldType, Row, Value};
@@ -8,37 +8,6 @@ use tidemill_domain::job::ExecutionContext;
 use tidemill_engine::item::reader::table::TableFormat;
 use tidemill_engine::item::{ReadAt, Source};
 use tidemill_engine::job::component::{ItemReader, ItemStream};
-
-/// Files of all formats with the numbers up to 2,500: more than is decoded at once, in three groups.
-const NUMBERS: &str = "
-table = pa.table({'id': pa.array(range(2500), pa.int64()), 'name': [f'이름 {n}' for n in range(2500)]})
-pq.write_table(table, 'a.parquet', row_group_size=1000, compression='zstd')
-pq.write_table(table, 'gzip.parquet', compression='gzip')
-pq.write_table(table, 'lz4.parquet', compression='lz4', use_dictionary=False)
-with ipc.new_file('a.arrow', table.schema, options=ipc.IpcWriteOptions(compression='zstd')) as f:
-    f.write_table(table, max_chunksize=1000)
-with ipc.new_file('lz4.arrow', table.schema, options=ipc.IpcWriteOptions(compression='lz4')) as f:
-    f.write_table(table)
-with ipc.new_stream('stream.arrow', table.schema) as f:
-    f.write_table(table, max_chunksize=1000)
-schema = {'type': 'record', 'name': 'r', 'fields': [{'name': 'id', 'type': 'long'}, {'name': 'name', 'type': 'string'}]}
-for codec in ['null', 'deflate', 'snappy', 'zstandard']:
-    with open(f'{codec}.avro', 'wb') as f:
-        fastavro.writer(f, schema, table.to_pylist(), codec=codec, sync_interval=4000)
-";
-
-const FILES: [&str; 10] = [
-    "a.parquet",
-    "gzip.parquet",
-    "lz4.parquet",
-    "a.arrow",
-    "lz4.arrow",
-    "stream.arrow",
-    "null.avro",
-    "deflate.avro",
-    "snappy.avro",
-    "zstandard.avro",
-];
 
 async fn open(mut reader: ColumnarReader<Row>, saved: &ExecutionContext) -> ColumnarReader<Row> {
     reader.open(saved).await.unwrap();
