@@ -6,6 +6,7 @@
 mod case;
 mod cpu;
 mod line;
+mod program;
 mod report;
 mod spring;
 mod verdict;
@@ -63,6 +64,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         }
     }
     report.statements = stage.statements_per_chunk()?;
+    for case in program::CASES {
+        report.program.push((case, program::resident_mb(&stage, case)?));
+    }
     if options.is_long {
         let long = Stage::prepare(postgres.url("postgres"), folder.path(), options.rows * 10)?;
         report.long = Some(measure(&long, LONG)?);

@@ -1,7 +1,7 @@
 //! The results: medians, their ratios, and whether each target was met.
 
 use super::case::{Case, Measured};
-use super::verdict::{GROWTH_MAX, RESIDENT_MB_MAX, STATEMENTS, Verdict};
+use super::verdict::{GROWTH_MAX, RESIDENT_MB_MAX, SERVER_SHARE_MAX, STATEMENTS, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -17,11 +17,13 @@ pub(super) struct Report {
     pub(super) statements: f64,
     /// A run of [`LONG`] over ten times the rows.
     pub(super) long: Option<Measured>,
+    /// The peak resident memory of the program that is released, in MB.
+    pub(super) program: Vec<(Case, f64)>,
 }
 
 impl Report {
     pub(super) fn new(rows: u64, rounds: usize) -> Self {
-        Self { rows, rounds, measured: Vec::new(), statements: 0.0, long: None }
+        Self { rows, rounds, measured: Vec::new(), statements: 0.0, long: None, program: Vec::new() }
     }
 
     pub(super) fn add(&mut self, case: Case, measured: Measured) {
@@ -80,6 +82,15 @@ impl Report {
         (median(own), median(self.of(case).map(|measured| measured.server_seconds).collect()))
     }
 
+    /// The CPU seconds of the server for our job and for that of Spring Batch, if that was measured. Only with small chunks:
+    /// with large ones most of it is for the rows.
+    fn server(&self, case: Case) -> Option<(f64, f64, Verdict)> {
+        let (spring, _) = case.spring().filter(|_| case == Case::Copy { chunk: 10 })?;
+        self.of(spring).next()?;
+        let (ours, its) = (self.cpu(case).1, self.cpu(spring).1);
+        Some((ours, its, Verdict::of_server_share(ours / its)))
+    }
+
     /// Whether a run over ten times the rows needs no more memory, if it was measured.
     fn growth_verdict(&self) -> Option<Verdict> {
         let long = self.long.as_ref()?;
@@ -93,6 +104,7 @@ impl Report {
                 ("speed", self.speed_verdict(case)),
                 ("memory", self.memory_verdict(case)),
                 ("speed against Spring Batch", self.spring_verdict(case)),
+                ("server CPU against Spring Batch", self.server(case).map(|(.., verdict)| verdict)),
             ]
             .map(|(what, verdict)| (format!("{what} of {}", case.name()), verdict))
         });
@@ -100,8 +112,16 @@ impl Report {
             ("metadata statements per chunk".to_owned(), Some(Verdict::of_statements(self.statements))),
             ("flat memory".to_owned(), self.growth_verdict()),
         ];
+        let of_program = self.program.iter().map(|(case, mb)| {
+            (format!("memory of the program, {}", case.name()), Some(Verdict::of_memory(Some(*mb))))
+        });
         let is_missed = |verdict: &Option<Verdict>| *verdict == Some(Verdict::Missed);
-        of_case.chain(of_all).filter(|(_, verdict)| is_missed(verdict)).map(|(what, _)| what).collect()
+        of_case
+            .chain(of_all)
+            .chain(of_program)
+            .filter(|(_, verdict)| is_missed(verdict))
+            .map(|(what, _)| what)
+            .collect()
     }
 
     pub(super) fn table(&self) -> String {
@@ -121,7 +141,32 @@ impl Report {
             self.statements,
             Verdict::of_statements(self.statements)
         );
-        text + &self.long_line() + &self.spring_table()
+        text + &self.long_line() + &self.spring_table() + &self.sentences()
+    }
+
+    /// One line for each figure that is compared with one number.
+    fn sentences(&self) -> String {
+        let mut text = String::from("\n");
+        for case in self.cases() {
+            let Some((ours, its, verdict)) = self.server(case) else { continue };
+            let _infallible = writeln!(
+                text,
+                "server CPU, {}: {ours:.1} s, Spring Batch {its:.1} s (at most {SERVER_SHARE_MAX:.2} of it wanted, \
+                 it is {:.2}): {}",
+                case.name(),
+                ours / its,
+                verdict.sentence(),
+            );
+        }
+        for (case, mb) in &self.program {
+            let _infallible = writeln!(
+                text,
+                "peak memory of the program, {}: {mb:.1} MB (at most {RESIDENT_MB_MAX} MB wanted): {}",
+                case.name(),
+                Verdict::of_memory(Some(*mb)).sentence(),
+            );
+        }
+        text
     }
 
     /// The same jobs in Spring Batch.
@@ -205,6 +250,11 @@ impl Report {
             "cases": cases,
             "metadata_statements_per_chunk": self.statements,
             "long": self.long,
+            "program_resident_mb": self
+                .program
+                .iter()
+                .map(|(case, mb)| json!({ "case": case.name(), "resident_mb": mb }))
+                .collect::<Vec<_>>(),
             "missed": self.missed(),
         })
     }

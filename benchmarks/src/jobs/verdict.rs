@@ -8,6 +8,9 @@ pub(super) const RESIDENT_MB_MAX: f64 = 45.0;
 /// The maximum ratio between the memory of a run over ten times the rows and that of a normal run.
 pub(super) const GROWTH_MAX: f64 = 1.25;
 
+/// The maximum share of the CPU time of the server that the same job of Spring Batch takes.
+pub(super) const SERVER_SHARE_MAX: f64 = 1.0 / 3.0;
+
 /// The target for statements on the job tables per chunk.
 pub(super) const STATEMENTS: f64 = 1.0;
 
@@ -29,6 +32,19 @@ impl Verdict {
     /// Judges a share of the baseline, which must be at least `least`.
     pub(super) fn of_ratio(ratio: f64, least: f64) -> Self {
         Self::when(ratio >= least)
+    }
+
+    /// Judges a share of the CPU time of the server.
+    pub(super) fn of_server_share(share: f64) -> Self {
+        Self::when(share <= SERVER_SHARE_MAX)
+    }
+
+    /// In a line of its own.
+    pub(super) fn sentence(self) -> &'static str {
+        match self {
+            Self::Ok => "holds",
+            Self::Missed => "does not hold",
+        }
     }
 
     /// Judges the memory of a job.
@@ -67,6 +83,13 @@ mod tests {
         assert_eq!(Verdict::of_ratio(0.5, 0.5), Ok);
         assert_eq!(Verdict::of_ratio(0.499, 0.5), Missed);
         assert_eq!(Verdict::of_ratio(f64::NAN, 0.5), Missed);
+    }
+
+    #[test]
+    fn a_larger_share_of_the_server_or_an_unknown_one_is_missed() {
+        assert_eq!(Verdict::of_server_share(0.333), Ok);
+        assert_eq!(Verdict::of_server_share(0.334), Missed);
+        assert_eq!(Verdict::of_server_share(f64::NAN), Missed);
     }
 
     #[test]

@@ -92,8 +92,12 @@ fn job(task: &Task) -> Result<Job> {
 
 /// The peak resident memory of this process.
 fn resident_mb() -> Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells it")?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kib / 1024.0)
+    peak_mb(&std::fs::read_to_string("/proc/self/status")?).context("the kernel tells it")
+}
+
+/// The peak resident memory that the kernel tells of a process.
+pub(super) fn peak_mb(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib / 1024.0)
 }

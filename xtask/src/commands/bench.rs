@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     let needs_kafka = arguments.iter().any(|word| word == "--kafka");
     let mut ready = if needs_kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
     let is = |name: &str| arguments.first().is_some_and(|first| first == name);
-    if is("lists") || is("renders") {
+    if is("lists") || is("renders") || is("jobs") {
         // They run the program itself.
         ready =
             ready.and_then(|()| run_in_terminal(cargo(&["build", "--release", "-p", "tidemill"]), cancel));
