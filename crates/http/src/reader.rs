@@ -127,8 +127,10 @@ impl<T> HttpReader<T> {
                         return Ok(Some(item));
                     }
                     let Some(next) = page.next.take() else { return Ok(None) };
-                    (self.page, self.index) = (Some(next), 0);
-                    Some(page.hash)
+                    let hash = page.hash;
+                    // If the next page cannot be fetched, that is not the end.
+                    (self.page, self.index, self.fetched) = (Some(next), 0, None);
+                    Some(hash)
                 }
                 None => None,
             };

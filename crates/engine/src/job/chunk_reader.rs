@@ -124,12 +124,15 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
                         break;
                     }
                 }
-                Err(_) if self.leave_out > 0 => {}
                 Err(error) => {
-                    self.listeners.iter().for_each(|listener| listener.on_read_error(&error));
                     let kind = kind_of(&error, Phase::Read);
                     let may_be_skipped =
                         self.policy.as_ref().is_some_and(|policy| policy.skip.contains(&kind));
+                    // It was skipped before what follows was settled.
+                    if self.leave_out > 0 && may_be_skipped {
+                        continue;
+                    }
+                    self.listeners.iter().for_each(|listener| listener.on_read_error(&error));
                     errors.push(ReadError { behind: items.len(), error });
                     if !may_be_skipped || errors.len() >= read_skips_max(self.completion.size) {
                         break;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidemill_domain::item::ItemError;
+use tidemill_domain::job::ExecutionContext;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_engine::item::ItemsWriter;
-use tidemill_engine::job::{Job, Step};
+use tidemill_engine::job::{ItemReader, ItemStream, Job, Step};
 use tidemill_engine::testing::JobBench;
 use tidemill_http::{HttpEndpoint, HttpReader, Paging};
 use tidemill_testkit::{HttpService, Received, Reply};
@@ -78,6 +79,26 @@ async fn pages_follow_by_cursor() {
     assert_eq!(found, everything());
     let targets: Vec<String> = service.received().into_iter().map(|request| request.target).collect();
     assert_eq!(targets, ["/a?limit=10", "/a?limit=10&after=c10", "/a?limit=10&after=c20"]);
+}
+
+#[tokio::test]
+async fn a_page_that_could_not_be_fetched_is_not_the_end() {
+    let is_away = AtomicBool::new(true);
+    let answer = move |request: &Received| match request.query("after") {
+        Some(_) if is_away.swap(false, Ordering::SeqCst) => Reply::new(404, "gone"),
+        _ => by_cursor(request),
+    };
+    let service = HttpService::start(move |request, _| answer(request)).unwrap();
+    let mut reader = HttpReader::<Json>::new("api", endpoint(&service, "/a"), "data.rows", cursor());
+    reader.open(&ExecutionContext::new()).await.unwrap();
+    for n in 0..PER_PAGE {
+        assert_eq!(reader.read().await.unwrap(), Some(json!({ "n": n })));
+    }
+
+    let failed = reader.read().await;
+
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(reader.read().await.unwrap(), Some(json!({ "n": PER_PAGE })));
 }
 
 #[tokio::test]

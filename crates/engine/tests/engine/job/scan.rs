@@ -3,15 +3,18 @@
 use super::Stand;
 use super::outbox::count;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
-use tidemill_domain::job::{BatchStatus, Counters, JobParameters};
+use tidemill_domain::job::step::OFFSET_KEY;
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, JobParameters};
 use tidemill_engine::item::ItemsReader;
 use tidemill_engine::job::listener::ChunkListener;
 use tidemill_engine::job::{
-    ChunkScope, Delivery, ItemProcessor, ItemStream, ItemWriter, Job, Rejects, Step, StepScope,
+    ChunkScope, Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter, Job, Rejects, Step, StepScope,
 };
+use tidemill_engine::testing::JobBench;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 
@@ -234,4 +237,61 @@ async fn an_item_that_met_others_in_the_transaction_is_written_alone(scratch: Sc
     assert_eq!(count(store, ROWS).await, 8);
     let counters = run.step("s").unwrap().counters;
     assert_eq!((counters.write, counters.write_skip, counters.commit, counters.rollback), (8, 2, 9, 3));
+}
+
+#[tokio::test]
+async fn a_reader_that_is_gone_before_the_settled_items_fails_the_step() {
+    /// When it is gone, it fails once, and has nothing more.
+    #[derive(Clone)]
+    struct Source {
+        items: ItemsReader<i64>,
+        is_gone: Arc<AtomicBool>,
+        has_failed: bool,
+    }
+    impl ItemStream for Source {
+        async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+            self.items.open(context).await
+        }
+        fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+            self.items.update(context)
+        }
+    }
+    impl ItemReader for Source {
+        type Item = i64;
+        async fn read(&mut self) -> Result<Option<i64>, ItemError> {
+            match (self.is_gone.load(Ordering::SeqCst), std::mem::replace(&mut self.has_failed, true)) {
+                (true, false) => Err(ItemError::new(ErrorKind::FATAL, "it is gone")),
+                (true, true) => Ok(None),
+                (false, _) => self.items.read().await,
+            }
+        }
+    }
+    /// Fails on item 3, and fatally on item 5.
+    #[derive(Clone)]
+    struct Picky;
+    impl ItemStream for Picky {}
+    impl ItemWriter<i64> for Picky {
+        async fn write(&mut self, items: &[i64], _: &mut ChunkScope) -> Result<(), ItemError> {
+            match items {
+                [5] => Err(ItemError::new(ErrorKind::FATAL, "five")),
+                items if items.contains(&3) => Err(ItemError::new(ErrorKind::WRITE, "three")),
+                _ => Ok(()),
+            }
+        }
+    }
+    let (bench, is_gone) = (JobBench::new().await.unwrap(), Arc::new(AtomicBool::new(false)));
+    let source =
+        Source { items: ItemsReader::new("numbers", 1..=10), is_gone: is_gone.clone(), has_failed: false };
+    let step = Step::chunk("s", 6).reader(source).writer(Picky).skip([ErrorKind::WRITE], 10);
+    let job = Job::new("scanning").step(step.build());
+    let first = bench.run(&job, NONE).await.unwrap();
+    assert_eq!(first.end.status, BatchStatus::Failed);
+    assert_eq!(first.context("s").unwrap().get_long(OFFSET_KEY), Some(4));
+    is_gone.store(true, Ordering::SeqCst);
+
+    let second = bench.run(&job, NONE).await.unwrap();
+
+    assert_eq!(second.end.status, BatchStatus::Failed);
+    assert!(second.step("s").unwrap().exit.description.contains("it is gone"), "{second:?}");
+    assert_eq!(second.context("s").unwrap().get_long(OFFSET_KEY), Some(4));
 }
