@@ -3,7 +3,7 @@
 use crate::{View, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::mapping::MappingRow;
@@ -76,6 +76,8 @@ shapes! {
         ended_at: Option<Timestamp> = record.ended_at,
         /// From the first claim to the published file.
         duration_seconds: Option<f64> = record.duration_seconds,
+        /// Grows with each change that Tidemill makes. A correction can name it.
+        revision: i64 = record.revision,
     }
 
     /// One attempt to render.
@@ -170,6 +172,22 @@ shapes! {
         is_new: bool,
         /// Fields of the template that stay empty.
         warnings: Vec<String>,
+    }
+
+    /// A correction of a render that has ended. Without a change the same data is rendered again.
+    #[schema(example = json!({ "set": { "single_fields.title": "Good night" }, "reason": "wrong title" }))]
+    pub struct CorrectRender in body {
+        /// The whole data, in place of what there is.
+        #[schema(value_type = Option<Object>)]
+        gfx_data: Option<Value>,
+        /// Single values by their paths, such as `single_fields.title`, or `slots.1.fields.name` for the slot with the number 1.
+        #[serde(default)]
+        #[schema(value_type = Object)]
+        set: BTreeMap<String, Value>,
+        /// The revision that you have looked at; refused if the render was changed since.
+        revision: Option<i64>,
+        /// Kept in the audit log.
+        reason: Option<String>,
     }
 
     /// What a request for a render would do.

@@ -6,6 +6,7 @@ pub mod blank;
 pub mod check;
 pub mod clock;
 pub mod document;
+pub mod edit;
 pub mod failure;
 pub mod field;
 pub mod gfx;

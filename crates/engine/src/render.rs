@@ -3,6 +3,7 @@
 pub mod backends;
 pub mod storage;
 
+pub mod correction;
 pub mod licence;
 pub mod material;
 pub mod options;
@@ -25,6 +26,7 @@ pub mod health;
 
 pub use backends::{Backends, Farm, Inspector};
 pub use health::Health;
+pub use correction::{Corrected, Correction};
 pub use licence::Licence;
 pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;

@@ -18,6 +18,7 @@ use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{
     ChangeEvents, ChangeRows, ChangedEvents, EditEvent, RedirectEvent, RedirectEvents,
 };
+use tidemill_api::render::CorrectRender;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
 use utoipa::OpenApi;
@@ -130,7 +131,8 @@ macro_rules! api_routes {
                 ChangedEvents,
                 EditEvent,
                 RedirectEvent,
-                RedirectEvents
+                RedirectEvents,
+                CorrectRender
             )),
             modifiers(&Complete)
         )]

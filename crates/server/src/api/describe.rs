@@ -90,7 +90,7 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         }
         Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("ChangedEvents")),
         // While the worker has yet to hear of it, `cancel` answers 202 with the same.
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             ("render", "200", Some("Render"))
         }
         Action::RendersPoll => ("render", "202", None),

@@ -4,7 +4,7 @@ pub mod composition;
 
 use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
-use crate::operate::{ActionRequest, Outcome};
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters, checked};
 use crate::problem::{Problem, ProblemBody};
 use axum::Json;
 use axum::http::StatusCode;
@@ -12,8 +12,8 @@ use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
 use tidemill_api::render::{
-    ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan, RenderTransition,
-    RenderWorker,
+    CorrectRender, ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan,
+    RenderTransition, RenderWorker,
 };
 use tidemill_domain::action::Action;
 use tidemill_domain::code::Code;
@@ -21,7 +21,7 @@ use tidemill_domain::render::output::BadBroadcastDate;
 use tidemill_domain::render::{BroadcastDate, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
-use tidemill_engine::render::{BadMaterial, Material};
+use tidemill_engine::render::{BadMaterial, Correction, Material};
 use tidemill_store::Tx;
 use tidemill_store::render::{
     NewRender, RENDER_WAITING, RenderChanged, RenderFilter, RenderRecord, Submitted,
@@ -122,7 +122,18 @@ pub(crate) async fn workers(Read(mut tx): Read) -> List<RenderWorker> {
     Ok(Json(Page::whole(&workers)))
 }
 
-/// Cancels, retries or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
+impl ActionBody for CorrectRender {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        let correction = Correction {
+            data: self.gfx_data.as_ref().map(ToString::to_string),
+            set: self.set.clone().into_iter().collect(),
+            revision: self.revision,
+        };
+        Ok((self.reason.as_deref().map(checked).transpose()?, Parameters::Correction(correction)))
+    }
+}
+
+/// Cancels, retries, corrects or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
 /// limited to some compositions.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = RenderId::new(request.id()?);
@@ -132,6 +143,13 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let ordered = match request.action {
         Action::RenderCancel => tx.renders().cancel(id, &actor, reason).await?,
         Action::RenderRetry => tx.renders().retry(id, &actor, reason).await?,
+        Action::RenderCorrect => {
+            let Parameters::Correction(correction) = &request.parameters else {
+                return Err(request.mistaken());
+            };
+            // Only workers have the allow list.
+            correction.apply(tx, id, None, &actor, reason).await?.changed
+        }
         Action::RenderRecover => {
             let policy = &request.caller.state.inner().parts.render.policy;
             tx.renders().recover(id, policy, &actor, reason).await?

@@ -27,6 +27,7 @@ use tidemill_api::execution::RestartExecution;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Confirmation, Reason};
 use tidemill_domain::job::ExecutionId;
+use tidemill_engine::render::Correction;
 
 /// The recorded reason of a click: a button has no field for a reason, and every change of a pool needs one.
 const ONE_CLICK: &str = "with one click on the dashboard";
@@ -41,7 +42,9 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
         | Action::EventSkip
         | Action::EventsReplay
         | Action::EventsSkip => Some(Permission::View),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => Some(Permission::Operate),
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
+            Some(Permission::Operate)
+        }
         _ => None,
     }
 }
@@ -195,6 +198,11 @@ fn parameters(action: Action, fields: &ActionForm) -> Parameters {
             reason: fields.reason.clone(),
         }),
         Action::AlertUnsilence => Parameters::EndSilence(EndSilence { rule: fields.rule.clone(), subject }),
+        Action::RenderCorrect => Parameters::Correction(Correction {
+            data: given(&fields.data).map(str::to_owned),
+            revision: fields.revision.parse().ok(),
+            ..Correction::default()
+        }),
         _ => Parameters::None,
     }
 }
@@ -227,7 +235,7 @@ async fn address_after(
         Action::BreakerOpen | Action::BreakerClose => back_or(format!("/pools/{object}")),
         Action::LeaseRelease => back_or(format!("/pools/{}", places.first().map_or("", String::as_str))),
         Action::EventReplay | Action::EventSkip => back_or(format!("/outbox/failed/{object}")),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             back_or(format!("/render/{object}"))
         }
         Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),

@@ -17,6 +17,7 @@ use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::outbox::lifecycle_events::RenderChange;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::order::may_be_published;
 use tidemill_domain::render::{Act, Decision, Phase, Render, RenderId, Status, Uid};
 use tidemill_domain::time::Timestamp;
 
@@ -149,6 +150,7 @@ impl Renders<'_> {
             self.publish(&event).await?;
         }
         Ok(())
+    let published = record.output_path.clone();
     }
 }
 
@@ -185,6 +187,11 @@ fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &C
         record.completed_at = Some(now);
         record.duration_seconds = record.started_at.map(|started_at| now.since(started_at).as_secs_f64());
     }
+        if after.phase == Phase::Queued && may_be_published(before) {
+            record.output_revision += 1;
+            record.previous_output_path = published.or(record.previous_output_path.take());
+            (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
+        }
     if before.status.is_terminal() && after.status == Status::Pending {
         (record.ended_at, record.started_at, record.completed_at, record.duration_seconds) =
             (None, None, None, None);
@@ -232,7 +239,7 @@ statements! {
             record.node_started_at, record.changed_at, &record.remote_mark, &record.staged_path, &record.output_path,
             record.output_bytes, &record.output_sha256, &record.poster_path, &record.gfx_hash, record.started_at,
             record.completed_at, record.ended_at, record.duration_seconds, record.updated_at, by,
-            &record.previous_output_path,
+            &record.previous_output_path, record.output_revision,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -242,7 +249,7 @@ statements! {
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
-             previous_output_path = $38,
+             previous_output_path = $38, output_revision = $39,
              lock_renewed_at = case when lock_expires_at {is not} $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1 and epoch = $2 and worker_id {is} $3"
@@ -326,7 +333,7 @@ statements! {
     }
 
     /// Goes through a JSON record, which fits any column type of an adopted table.
-    fn render_data_save(id: RenderId, text: &str, key: &str) -> () {
+    fn render_data_save(id: RenderId, text: &str, key: Option<&str>) -> () {
         postgres {
             "update render_queue
              set gfx_data = (

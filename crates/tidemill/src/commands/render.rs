@@ -33,6 +33,8 @@ pub(crate) enum RenderCommand {
     /// Retry renders that failed, were cancelled or wait for their next attempt
     Retry(operate::Orders),
     /// Recover renders whose worker disappeared, without waiting for the next check
+    /// Render a render that has ended again, with corrected data
+    Correct(operate::Correct),
     Recover(operate::Recover),
     /// Print the job that nexrender would get, without ordering a render
     Plan(submit::Plan),
@@ -80,6 +82,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Plan(arguments) => submit::plan(&arguments, context).await,
         RenderCommand::Poll => operate::poll(context).await,
         RenderCommand::Worker(arguments) => worker::run(&arguments, context).await,
+        RenderCommand::Correct(arguments) => operate::correct(arguments, context).await,
         RenderCommand::Workers => look::workers(context).await,
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,

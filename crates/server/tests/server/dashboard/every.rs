@@ -59,6 +59,7 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/render/{id}/data", "/render/1/data", Hostile),
     ("/render/{id}/cancel", "/render/2/cancel", Hostile),
     ("/render/{id}/retry", "/render/1/retry", Hostile),
+    ("/render/{id}/correct", "/render/1/correct", Hostile),
     ("/render/{id}/recover", "/render/2/recover", Hostile),
     ("/render/workers", "/render/workers", Hostile),
     ("/render/profiles", "/render/profiles", Hostile),

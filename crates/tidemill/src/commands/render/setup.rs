@@ -109,9 +109,10 @@ impl Setup {
         StorageOptions::new(staging, Place { folder: self.output.clone(), mount: output })
     }
 
-    pub(crate) fn allow(settings: &Render) -> Result<AllowList> {
+    /// None on a host whose configuration does not have it: then workers check.
+    pub(crate) fn allow_if_known(settings: &Render) -> Result<Option<AllowList>> {
         let mut faults = Faults::default();
-        let allow = allow(settings, &mut faults);
+        let allow = settings.template_folders.as_ref().map(|_| allow(settings, &mut faults));
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
     }
 

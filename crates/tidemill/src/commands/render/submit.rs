@@ -42,13 +42,11 @@ pub(crate) struct Submit {
 pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     let text = read_data(&arguments.file)?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
-    // The allow list can be checked only on a host that has it in its configuration.
-    let settings = &context.settings().render;
-    let allow = settings.template_folders.is_some().then(|| Setup::allow(settings)).transpose()?;
+    let allow = Setup::allow_if_known(&context.settings().render)?;
     let mut tx = context.begin().await?;
     let material = Material::read(&mut tx, &text, arguments.composition.as_deref()).await?;
     material.check(allow.as_ref())?;
-    warn(&material, context);
+    warn(&material.warnings(), context);
     let (data, composition) = (material.data, Some(material.profile.composition.clone()));
     let Submit { cue_item, priority, deadline, .. } = arguments;
     let order = NewRender { composition, data, cue_item, priority, deadline, broadcast_date };
@@ -67,8 +65,8 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn warn(material: &Material, context: &Context) {
-    material.warnings().iter().for_each(|warning| context.note(&format!("warning: {warning}")));
+pub(super) fn warn(warnings: &[String], context: &Context) {
+    warnings.iter().for_each(|warning| context.note(&format!("warning: {warning}")));
 }
 
 pub(super) fn date(text: &str) -> Result<BroadcastDate> {
@@ -132,7 +130,7 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     write_stdout(format!("{document:#}\n"))?;
     context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
-    warn(&material, context);
+    warn(&material.warnings(), context);
     if let Err(failure) = setup.check_nodes() {
         context.note(&format!("a worker would not start: {}", failure.summary()));
     }

@@ -62,6 +62,7 @@ const STOPS: &[Stop] = &[
     ("render-data", "/render/{id}/data", "/render/1/data"),
     ("render-cancel", "/render/{id}/cancel", "/render/3/cancel"),
     ("render-retry", "/render/{id}/retry", "/render/2/retry"),
+    ("render-correct", "/render/{id}/correct", "/render/1/correct"),
     ("render-recover", "/render/{id}/recover", "/render/3/recover"),
     ("render-workers", "/render/workers", "/render/workers"),
     ("render-profiles", "/render/profiles", "/render/profiles"),
