@@ -249,6 +249,9 @@ shapes! {
         required_fields: BTreeSet<String>,
         /// How many slots a render must fill; 0 allows a render that fills no field.
         min_slots: Option<u16>,
+        /// Alert channels that hear of the ends of its renders, such as `ops` or `failed:ops`. Default none.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        notify: BTreeSet<String>,
     }
 
     /// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
@@ -329,7 +332,7 @@ mod tests {
             "composition": "Lower", "name_in_template": "L3", "template": "D:\\a.aep", "output_module": "H264",
             "settings_template": "Best", "extension": "mp4", "container": "mp4", "width": 1920, "height": 1080, "rate": "25",
             "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on",
-            "required_fields": ["Flag 1"], "min_slots": 2,
+            "required_fields": ["Flag 1"], "min_slots": 2, "notify": ["failed:ops"],
         });
         let mapping = json!({
             "composition": "Lower", "field_name": "Flag 1", "layer_name": "F", "layer_composition": "C", "property": "P",

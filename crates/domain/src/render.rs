@@ -13,6 +13,7 @@ pub mod gfx;
 pub mod lifecycle;
 pub mod mapping;
 pub mod name;
+pub mod notify;
 pub mod order;
 pub mod output;
 pub mod path;

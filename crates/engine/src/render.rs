@@ -25,9 +25,9 @@ pub mod gauge;
 pub mod health;
 
 pub use backends::{Backends, Farm, Inspector};
-pub use health::Health;
 pub use correction::{Corrected, Correction};
 pub use licence::Licence;
+pub use health::Health;
 pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;

@@ -13,6 +13,7 @@ pub mod data;
 pub mod key;
 pub mod list;
 pub mod metrics;
+mod notify;
 pub mod operate;
 pub mod orphan_job;
 mod outage;

@@ -76,7 +76,7 @@ impl Renders<'_> {
                 self.wake(RENDER_LEFTOVER);
             }
         }
-        self.publish_render_event(&record, before, change.now).await?;
+        self.tell_render_end(&record, before, change.now).await?;
         match after.status {
             Status::Pending if after.run_after <= change.now => self.wake(RENDER_WAITING),
             status if status.is_active() && before.cancel_requested_at != after.cancel_requested_at => {
@@ -124,20 +124,15 @@ impl Renders<'_> {
         Ok(self.render_attempt_end(after.id, epoch, outcome, after.reason.as_ref(), change.now).await?)
     }
 
-    /// Writes a lifecycle event for a render that has ended, if enabled.
-    pub(super) async fn publish_render_event(
-        &mut self,
-        record: &RenderRecord,
-        before: &Render,
-        at: Timestamp,
-    ) -> Result<()> {
+    /// Writes a lifecycle event for a render that has ended, if enabled, and the notices for alert channels.
+    async fn tell_render_end(&mut self, record: &RenderRecord, before: &Render, at: Timestamp) -> Result<()> {
         let after = &record.render;
         // A render cancelled by SQL ends when its worker gives it back.
         let is_given_back = matches!(before.lease, Lease::Held { .. });
         if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
             return Ok(());
         }
-        let event = self.lifecycle_events().of_render(&RenderChange {
+        let change = RenderChange {
             render: after.id,
             composition: record.composition.as_deref(),
             cue_item: record.cue_item.as_deref(),
@@ -145,17 +140,17 @@ impl Renders<'_> {
             code: after.reason.as_ref().map(|reason| reason.code),
             output: record.output_path.as_deref(),
             at,
-        });
-        if let Some(event) = event {
+        };
+        if let Some(event) = self.lifecycle_events().of_render(&change) {
             self.publish(&event).await?;
         }
-        Ok(())
-    let published = record.output_path.clone();
+        self.notify_render_end(&change).await
     }
 }
 
 fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &Change<'_>) {
     let now = change.now;
+    let published = record.output_path.clone();
     record.set(after);
     record.updated_at = now;
     if after.job != before.job {
@@ -187,16 +182,16 @@ fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &C
         record.completed_at = Some(now);
         record.duration_seconds = record.started_at.map(|started_at| now.since(started_at).as_secs_f64());
     }
-        if after.phase == Phase::Queued && may_be_published(before) {
-            record.output_revision += 1;
-            record.previous_output_path = published.or(record.previous_output_path.take());
-            (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
-        }
     if before.status.is_terminal() && after.status == Status::Pending {
         (record.ended_at, record.started_at, record.completed_at, record.duration_seconds) =
             (None, None, None, None);
         // The same may have been ordered again meanwhile.
         record.gfx_hash = None;
+        if after.phase == Phase::Queued && may_be_published(before) {
+            record.output_revision += 1;
+            record.previous_output_path = published.or(record.previous_output_path.take());
+            (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
+        }
     }
 }
 

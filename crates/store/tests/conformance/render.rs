@@ -6,6 +6,7 @@ mod composition;
 mod data;
 mod fence;
 mod metrics;
+mod notify;
 mod operate;
 mod race;
 mod reap;

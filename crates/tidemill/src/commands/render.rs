@@ -32,10 +32,10 @@ pub(crate) enum RenderCommand {
     Cancel(operate::Orders),
     /// Retry renders that failed, were cancelled or wait for their next attempt
     Retry(operate::Orders),
-    /// Recover renders whose worker disappeared, without waiting for the next check
     /// Render a render that has ended again, with corrected data
     Correct(operate::Correct),
     Recover(operate::Recover),
+    /// Recover renders whose worker disappeared, without waiting for the next check
     /// Print the job that nexrender would get, without ordering a render
     Plan(submit::Plan),
     /// Wake all workers
