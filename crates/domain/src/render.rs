@@ -22,6 +22,7 @@ pub mod phase;
 pub mod polling;
 pub mod profile;
 pub mod rate;
+pub mod retention;
 pub mod retry_rules;
 pub mod uid;
 pub mod wait;

@@ -8,6 +8,7 @@ pub mod licence;
 pub mod material;
 pub mod options;
 pub mod places;
+pub mod purge;
 
 pub mod worker;
 
@@ -26,11 +27,12 @@ pub mod health;
 
 pub use backends::{Backends, Farm, Inspector};
 pub use correction::{Corrected, Correction};
-pub use licence::Licence;
 pub use health::Health;
+pub use licence::Licence;
 pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;
+pub use purge::{RenderFiles, RenderPurge, RenderPurgeReport};
 pub use storage::Storage;
 pub use worker::Worker;
 

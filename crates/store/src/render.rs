@@ -1,8 +1,8 @@
 //! Renders: the rows of `render_queue`, from the insert to the file on the NAS, and the settings of compositions.
 //!
 //! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
-//! progress, under its fence), [`reap`] (vanished workers), `outage` (waits that end), [`operate`] (operator actions), [`orphan_job`] (nexrender
-//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics); [`composition`]
+//! progress, under its fence), [`reap`] (vanished workers), `outage` (waits that end), [`operate`] (operator actions), `notify` (notices of ends), [`orphan_job`] (nexrender
+//! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics), [`purge`] (retention); [`composition`]
 //! (mappings and profiles); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
 pub mod attempt;
@@ -17,6 +17,7 @@ mod notify;
 pub mod operate;
 pub mod orphan_job;
 mod outage;
+pub mod purge;
 pub mod reap;
 pub mod record;
 mod save;
@@ -33,6 +34,7 @@ pub use list::{RenderCounts, RenderFilter, RenderSearch, TransitionRecord};
 pub use metrics::{RenderMetrics, WorkerTally};
 pub use operate::RenderChanged;
 pub use orphan_job::OrphanJob;
+pub use purge::{RenderShare, RenderWalk};
 pub use reap::Reaped;
 pub use record::RenderRecord;
 pub use submit::{NewRender, Submitted};

@@ -305,6 +305,18 @@ statements! {
         )
     }
 
+    /// At most `limit` that ended before `cutoff`, the oldest first, after an instant and an id. Needs `render_queue_ended`.
+    fn render_list_ended_before(
+        cutoff: Timestamp, after: (Timestamp, RenderId), limit: u32,
+    ) -> Vec<CheckedRender> {
+        bind(cutoff, after.0, after.1, limit)
+        renders!(
+            indexed by "render_queue_ended",
+            "where ended_at is not null and ended_at < $1 and (ended_at, id{::bigint}) > ($2, $3)
+             order by ended_at, id limit $4"
+        )
+    }
+
     /// How many renders are claimed before a waiting one, at most `most`. Needs `render_queue_claim`.
     pub fn Renders::ahead(record: &RenderRecord, most: u32) at now -> Total {
         bind(

@@ -8,6 +8,7 @@ mod fence;
 mod metrics;
 mod notify;
 mod operate;
+mod purge;
 mod race;
 mod reap;
 mod rights;

@@ -1,5 +1,6 @@
 //! `tidemill render`: order renders, and turn them into verified files on the NAS with nexrender.
 
+mod delete;
 mod look;
 mod mapping;
 mod operate;
@@ -34,8 +35,11 @@ pub(crate) enum RenderCommand {
     Retry(operate::Orders),
     /// Render a render that has ended again, with corrected data
     Correct(operate::Correct),
-    Recover(operate::Recover),
     /// Recover renders whose worker disappeared, without waiting for the next check
+    Recover(operate::Recover),
+    /// Delete renders that ended long ago; without --yes, only count them
+    #[command(alias = "purge")]
+    Delete(delete::Delete),
     /// Print the job that nexrender would get, without ordering a render
     Plan(submit::Plan),
     /// Wake all workers
@@ -78,11 +82,12 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Show(arguments) => look::show(&arguments, context).await,
         RenderCommand::Cancel(orders) => operate::cancel(&orders, context).await,
         RenderCommand::Retry(orders) => operate::retry(&orders, context).await,
+        RenderCommand::Correct(arguments) => operate::correct(arguments, context).await,
         RenderCommand::Recover(arguments) => operate::recover(&arguments, context).await,
+        RenderCommand::Delete(arguments) => delete::run(&arguments, context).await,
         RenderCommand::Plan(arguments) => submit::plan(&arguments, context).await,
         RenderCommand::Poll => operate::poll(context).await,
         RenderCommand::Worker(arguments) => worker::run(&arguments, context).await,
-        RenderCommand::Correct(arguments) => operate::correct(arguments, context).await,
         RenderCommand::Workers => look::workers(context).await,
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,
