@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<u64, String> {
     let mut table = Columnar::default().open(source, 0)?;
     for number in 0..=ROWS * 10 {
         match Columnar::row(&mut table, number)? {
-            Found::Row(_) => {}
+            Found::Row(_) | Found::Blank => {}
             Found::Damaged(fault) => return Err(fault),
             Found::End => return Ok(number),
         }

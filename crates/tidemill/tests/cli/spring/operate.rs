@@ -269,7 +269,7 @@ async fn what_spring_batch_abandons_is_not_restarted_by_us() {
     assert!(answers[1]["error"].as_str().unwrap().contains("JobExecutionAlreadyRunning"), "{:#}", answers[1]);
     assert_eq!(answers[2]["status"], "ABANDONED", "{:#}", answers[2]);
     site.stage.run(&["job", "run", "load.yaml", "-p", "day=1"]).fails("TM1004", 5);
-    site.stage.run(&["job", "restart", &failed.to_string()]).fails("TM1004", 5);
+    site.stage.run(&["job", "restart", &failed.to_string(), "--jobs", "."]).fails("TM1004", 5);
     assert_eq!(site.status(ExecutionId::new(id)), (json!("STARTED"), vec![json!("STARTED")]));
 
     // Its process ends too, and leaves the status of Spring Batch.
