@@ -1,5 +1,7 @@
 //! Renders, and what was tried with them.
 
+pub mod batch;
+
 use crate::{View, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::mapping::MappingRow;
-use tidemill_domain::render::{Phase, Profile, Status};
+use tidemill_domain::render::{Phase, Profile, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord, WorkerRecord};
 use utoipa::ToSchema;
@@ -28,6 +30,8 @@ shapes! {
         composition: Option<String> = record.composition.clone(),
         /// What the render was ordered for.
         cue_item: Option<String> = record.cue_item.clone(),
+        /// The batch in which the render was ordered.
+        batch: Option<i64> = record.batch.map(RenderId::get),
         /// Higher priorities render first.
         priority: i64 = record.priority,
         /// When the render goes on air.
@@ -209,6 +213,8 @@ shapes! {
         worker: Option<String>,
         /// Day of the broadcast.
         date: Option<String>,
+        /// The batch in which they were ordered.
+        batch: Option<i64>,
     }
 
     /// The profile of a composition. It describes [`Profile`], which is read and written as it is.

@@ -24,6 +24,7 @@ pub mod profile;
 pub mod rate;
 pub mod retention;
 pub mod retry_rules;
+pub mod sheet;
 pub mod uid;
 pub mod wait;
 

@@ -9,6 +9,7 @@ pub mod material;
 pub mod options;
 pub mod places;
 pub mod purge;
+pub mod sheet;
 
 pub mod worker;
 
@@ -33,6 +34,7 @@ pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;
 pub use purge::{RenderFiles, RenderPurge, RenderPurgeReport};
+pub use sheet::{Sheet, SheetError};
 pub use storage::Storage;
 pub use worker::Worker;
 

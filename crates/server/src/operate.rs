@@ -152,6 +152,7 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             api::render::perform(request, tx).await
         }
+        Action::BatchRetry => api::render::batch::retry(request, tx).await,
         Action::RendersPoll => api::render::poll(request, tx),
         Action::AlertSilence => api::alert::silence(request, tx).await,
         Action::AlertUnsilence => api::alert::unsilence(request, tx).await,

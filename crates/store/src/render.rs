@@ -1,11 +1,12 @@
 //! Renders: the rows of `render_queue`, from the insert to the file on the NAS, and the settings of compositions.
 //!
-//! Reading order: [`record`] (the row), [`submit`], [`claim`] (a worker gets renders), [`work`] (a worker reports
+//! Reading order: [`record`] (the row), [`submit`], [`batch`] (many at once), [`claim`] (a worker gets renders), [`work`] (a worker reports
 //! progress, under its fence), [`reap`] (vanished workers), `outage` (waits that end), [`operate`] (operator actions), `notify` (notices of ends), [`orphan_job`] (nexrender
 //! jobs that are no longer needed), [`list`], [`attempt`], [`worker`], [`metrics`] (metrics), [`purge`] (retention); [`composition`]
 //! (mappings and profiles); [`data`], [`key`] and [`cipher`] (the data of a render and its encryption).
 
 pub mod attempt;
+pub mod batch;
 pub mod cipher;
 pub mod claim;
 pub mod composition;
@@ -26,6 +27,7 @@ pub mod work;
 pub mod worker;
 
 pub use attempt::AttemptRecord;
+pub use batch::{BatchRecord, PlannedRender};
 pub use claim::{ClaimRequest, Claimed, Claims};
 pub use composition::{RenderGap, Revisions};
 pub use data::Resealed;

@@ -1,5 +1,6 @@
 //! Renders: order, inspect and change them. Their data has a permission of its own.
 
+pub mod batch;
 pub mod composition;
 
 use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
@@ -78,6 +79,7 @@ pub(crate) async fn list(QueryString(query): QueryString<ListRenders>, Read(mut 
         composition: query.composition,
         worker: query.worker,
         date: query.date.as_deref().map(date).transpose()?,
+        batch: query.batch.map(RenderId::new),
     };
     let records = tx.renders().list(&filter, query.before.map(RenderId::new), limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id().get())))
@@ -183,6 +185,11 @@ pub(crate) fn unknown(id: RenderId) -> Problem {
     Problem::new(Code::RenderNotFound, format!("there is no render {id}"), "see the list of renders")
 }
 
+pub(crate) fn unknown_batch(id: RenderId) -> Problem {
+    let fix = "use the number that the order of the batch returned";
+    Problem::new(Code::RenderNotFound, format!("there is no batch {id}"), fix)
+}
+
 /// The object of a render for scopes of tokens.
 pub(crate) fn object(composition: Option<&str>) -> String {
     format!("render/{}", composition.unwrap_or_default())
@@ -200,7 +207,7 @@ pub(crate) fn date(text: &str) -> Result<BroadcastDate, Problem> {
         .map_err(|bad: BadBroadcastDate| Problem::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
 }
 
-fn instant(text: &str) -> Result<Timestamp, Problem> {
+pub(crate) fn instant(text: &str) -> Result<Timestamp, Problem> {
     text.parse()
         .map_err(|_| Problem::bad_request("deadline is not a time", "use the form 2026-11-15T18:00:00Z"))
 }

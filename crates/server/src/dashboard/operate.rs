@@ -7,7 +7,7 @@ use super::page_context::home;
 use super::part::given;
 use super::pool::{breaker, order as pool};
 use super::preferences::is_ours;
-use super::render::one as render;
+use super::render::{batch, one as render};
 use super::{PageContext, PageResult, PageSnapshot, execution};
 use crate::api::execution::operate::restart_request;
 use crate::api::job::launch::launch_job;
@@ -42,9 +42,11 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
         | Action::EventSkip
         | Action::EventsReplay
         | Action::EventsSkip => Some(Permission::View),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
-            Some(Permission::Operate)
-        }
+        Action::RenderCancel
+        | Action::RenderRetry
+        | Action::RenderCorrect
+        | Action::RenderRecover
+        | Action::BatchRetry => Some(Permission::Operate),
         _ => None,
     }
 }
@@ -107,6 +109,7 @@ async fn ask(action: Action, visit: PageContext, places: Vec<String>, back: Back
         Action::EventReplay | Action::EventSkip => {
             one::question(action, &visit, &mut tx, object, common.now).await?
         }
+        Action::BatchRetry => batch::question(&visit, &mut tx, object).await?,
         _ => {
             let back = ours(&visit.state, &back.back);
             render::question(action, &visit, &mut tx, object, back, common.now).await?
@@ -238,6 +241,7 @@ async fn address_after(
         Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             back_or(format!("/render/{object}"))
         }
+        Action::BatchRetry => state.path(&format!("/render/batches/{object}")),
         Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),
         Action::TokenDelete => state.path("/settings/tokens"),
         _ => state.path(&format!("/executions/{object}")),

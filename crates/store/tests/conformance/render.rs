@@ -1,6 +1,7 @@
 //! Renders: the queue that dashboards write into, and what workers say about what they have.
 
 mod adopted;
+mod batch;
 mod board;
 mod composition;
 mod data;

@@ -1,5 +1,6 @@
 //! `tidemill render`: order renders, and turn them into verified files on the NAS with nexrender.
 
+mod batch;
 mod delete;
 mod look;
 mod mapping;
@@ -23,8 +24,10 @@ use tidemill_store::Tx;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum RenderCommand {
-    /// Order a render
+    /// Order a render, or one for each row of a CSV file
     Submit(submit::Submit),
+    /// Show how far a batch of renders is
+    Batch(batch::Batch),
     /// List renders, newest first
     List(look::List),
     /// Show a render with its attempts and status changes
@@ -32,7 +35,7 @@ pub(crate) enum RenderCommand {
     /// Cancel renders; a node that is rendering finishes, but its file is discarded
     Cancel(operate::Orders),
     /// Retry renders that failed, were cancelled or wait for their next attempt
-    Retry(operate::Orders),
+    Retry(operate::Retry),
     /// Render a render that has ended again, with corrected data
     Correct(operate::Correct),
     /// Recover renders whose worker disappeared, without waiting for the next check
@@ -78,6 +81,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
     refuse_supabase(context)?;
     match command {
         RenderCommand::Submit(arguments) => submit::run(arguments, context).await,
+        RenderCommand::Batch(arguments) => batch::show(&arguments, context).await,
         RenderCommand::List(arguments) => look::list(arguments, context).await,
         RenderCommand::Show(arguments) => look::show(&arguments, context).await,
         RenderCommand::Cancel(orders) => operate::cancel(&orders, context).await,

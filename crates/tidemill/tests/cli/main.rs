@@ -55,6 +55,7 @@ mod pool_simulate;
 mod pool_step;
 mod reference;
 mod render;
+mod render_batch;
 mod render_delete;
 mod render_farm;
 mod render_file;

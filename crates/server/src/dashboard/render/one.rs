@@ -4,7 +4,7 @@ use super::board::RenderSummary;
 use super::page::{off, tabs};
 use super::row::{RowContext, bar, button, lease, size, state, title, took, waiting};
 use super::text::indented;
-use super::{attempt, poster, report};
+use super::{attempt, batch, poster, report};
 use crate::api::{Id, Read, id as parse_id, render};
 use crate::dashboard::part::{
     Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
@@ -126,7 +126,7 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
             @if !actions.is_empty() {
                 div.acts { @for action in actions { (button(context, record, action)) } }
             }
-            (facts(context.times, record))
+            (facts(context, record))
         }
     };
     html! {
@@ -135,8 +135,8 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
     }
 }
 
-fn facts(times: &Times, record: &RenderRecord) -> Markup {
-    let (render, counts) = (&record.render, record.render.counts);
+fn facts(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
+    let (times, render, counts) = (context.times, &record.render, record.render.counts);
     html! {
         div.columns.apart {
             dl {
@@ -145,6 +145,9 @@ fn facts(times: &Times, record: &RenderRecord) -> Markup {
                 dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
                 dt { "Broadcast date" } dd { (value_or(record.broadcast_date, "set when a worker claims it")) }
                 dt { "Priority" } dd { (record.priority) }
+                @if let Some(batch_id) = record.batch {
+                    dt { "Batch" } dd { a href=(batch::address(context.state, batch_id)) { (batch_id) } }
+                }
                 dt { "Attempts" } dd { (tried(counts)) }
             }
             dl {

@@ -1,7 +1,7 @@
 //! `render cancel`, `retry`, `correct`, `recover`, `poll` and `reseal`.
 
 use super::submit::warn;
-use super::{Setup, read_data, render_id, unknown};
+use super::{Setup, batch, read_data, render_id, unknown};
 use crate::commands::finish;
 use crate::commands::job::reason;
 use crate::commands::prelude::*;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_engine::render::Correction;
 use tidemill_store::Tx;
-use tidemill_store::render::{RENDER_WAITING, RenderChanged};
+use tidemill_store::render::{RENDER_WAITING, RenderChanged, RenderRecord};
 use tidemill_store::url::Dialect;
 
 const BATCH: u32 = 100;
@@ -20,6 +20,22 @@ pub(crate) struct Orders {
     /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
     ids: Vec<RenderId>,
+    /// Show what would change, without changing it
+    #[arg(long)]
+    dry_run: bool,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Retry {
+    /// Ids of the renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present = "batch")]
+    ids: Vec<RenderId>,
+    /// All failed renders of this batch
+    #[arg(long, value_name = "BATCH", value_parser = render_id, conflicts_with = "ids")]
+    batch: Option<RenderId>,
     /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
@@ -47,9 +63,15 @@ pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit> {
     order(run, context, async |tx, id| tx.renders().cancel(id, &actor, reason).await).await
 }
 
-pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit> {
+pub(super) async fn retry(orders: &Retry, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
-    let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
+    let mut ids = orders.ids.clone();
+    if let Some(batch) = orders.batch {
+        let mut tx = context.read().await?;
+        batch::find(&mut tx, batch).await?;
+        ids.extend(tx.renders().failed_in_batch(batch).await?.iter().map(RenderRecord::id));
+    }
+    let run = Run { ids: &ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().retry(id, &actor, reason).await).await
 }
 

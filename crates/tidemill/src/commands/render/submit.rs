@@ -1,6 +1,6 @@
 //! `render submit` orders a render. `render plan` only prints the job that nexrender would get. Both report all problems.
 
-use super::{FileFormat, Setup, read_data, read_table, render_id};
+use super::{FileFormat, Setup, batch, read_data, read_table, render_id};
 use crate::commands::finish;
 use crate::commands::prelude::*;
 use std::path::PathBuf;
@@ -18,29 +18,40 @@ use tidemill_store::render::{NewRender, Submitted};
 #[derive(Args, Debug)]
 pub(crate) struct Submit {
     /// JSON file with the data (gfx_data); - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "csv")]
+    file: Option<PathBuf>,
+    /// CSV file with a header, instead: each row becomes a render, all or none; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "cue_item"])]
+    pub(super) csv: Option<PathBuf>,
+    /// Field of a column with another name, such as "Player=Slot 1 - name"; "Notes=" leaves a column out
+    #[arg(long, value_name = "COLUMN=FIELD", value_parser = batch::mapped, requires = "csv")]
+    pub(super) map: Vec<(String, String)>,
     /// Composition, if the data does not name it
     #[arg(long, value_name = "NAME")]
-    composition: Option<String>,
+    pub(super) composition: Option<String>,
     /// Cue item; the same data for the same cue item is ordered only once
     #[arg(long, value_name = "ID")]
     cue_item: Option<String>,
     /// Higher priorities render first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    priority: i32,
+    pub(super) priority: i32,
     /// When the render goes on air, such as 2026-11-15T18:00:00Z
     #[arg(long, value_name = "TIME")]
-    deadline: Option<Timestamp>,
+    pub(super) deadline: Option<Timestamp>,
     /// Broadcast date, such as 2026-11-15
     #[arg(long, value_name = "DATE")]
-    date: Option<String>,
+    pub(super) date: Option<String>,
     /// Check the order without placing it
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
-pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
-    let text = read_data(&arguments.file)?;
+pub(super) async fn run(mut arguments: Submit, context: &Context) -> Result<Exit> {
+    if let Some(table) = arguments.csv.take() {
+        return batch::submit(table, arguments, context).await;
+    }
+    // Without a table the command line has a file.
+    let text = read_data(&arguments.file.unwrap_or_default())?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
     let allow = Setup::allow_if_known(&context.settings().render)?;
     let mut tx = context.begin().await?;
