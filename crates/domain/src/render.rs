@@ -25,6 +25,7 @@ pub mod rate;
 pub mod retention;
 pub mod retry_rules;
 pub mod sheet;
+pub mod template;
 pub mod uid;
 pub mod wait;
 

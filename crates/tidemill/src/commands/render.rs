@@ -2,11 +2,13 @@
 
 mod batch;
 mod delete;
+mod init;
 mod look;
 mod mapping;
 mod operate;
 pub(super) mod setup;
 mod submit;
+mod template;
 pub(super) mod worker;
 pub(super) use setup::Setup;
 
@@ -24,6 +26,12 @@ use tidemill_store::Tx;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum RenderCommand {
+    /// Write and check the configuration of a worker; asks on a terminal
+    #[command(after_help = examples(&[
+        "render init",
+        "render init --url http://render01:3000 --mount /mnt/nas",
+    ]))]
+    Init(init::Init),
     /// Order a render, or one for each row of a CSV file
     Submit(submit::Submit),
     /// Show how far a batch of renders is
@@ -65,11 +73,19 @@ pub(crate) enum RenderCommand {
         "render profile list",
     ]))]
     Profile(mapping::ProfileCommand),
+    /// After Effects projects: draft profiles and mappings, and check mappings
+    #[command(subcommand, after_help = examples(&[
+        "render template scan cyprusdesign.aepx",
+        "render template scan cyprusdesign.aepx --check mapping.csv",
+        "render template script > tidemill-scan.jsx",
+    ]))]
+    Template(template::TemplateCommand),
 }
 
 impl RenderCommand {
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         match self {
+            Self::Init(init) => init.as_flags(),
             Self::Worker(worker) => worker.as_flags(),
             _ => Vec::new(),
         }
@@ -80,6 +96,7 @@ impl RenderCommand {
 pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exit> {
     refuse_supabase(context)?;
     match command {
+        RenderCommand::Init(arguments) => init::run(&arguments, context).await,
         RenderCommand::Submit(arguments) => submit::run(arguments, context).await,
         RenderCommand::Batch(arguments) => batch::show(&arguments, context).await,
         RenderCommand::List(arguments) => look::list(arguments, context).await,
@@ -96,6 +113,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,
         RenderCommand::Profile(profile) => mapping::run_profile(profile, context).await,
+        RenderCommand::Template(template) => template::run(&template, context).await,
     }
 }
 

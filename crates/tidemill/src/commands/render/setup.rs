@@ -136,6 +136,11 @@ impl Setup {
         folders(settings, &mut Faults::default()).map(|folders| folders.posters)
     }
 
+    /// Only the folder above the output, which nodes have to see, too.
+    pub(crate) fn shared(settings: &Render) -> Option<LocalPath> {
+        folders(settings, &mut Faults::default()).map(|folders| folders.shared)
+    }
+
     pub(crate) fn policy(settings: &Render) -> Result<Policy> {
         let mut faults = Faults::default();
         policy(settings, &mut faults).ok_or_else(|| faults.failure())
@@ -144,6 +149,8 @@ impl Setup {
 
 struct Folders {
     mount: LocalPath,
+    /// The folder above the output.
+    shared: LocalPath,
     output: LocalPath,
     staging: LocalPath,
     posters: LocalPath,
@@ -166,7 +173,7 @@ fn folders(settings: &Render, faults: &mut Faults) -> Option<Folders> {
     };
     let staging = other("render.staging_folder", &settings.staging_folder, ".staging");
     let posters = other("render.poster_folder", &settings.poster_folder, ".posters");
-    Some(Folders { output, staging: staging?, posters: posters?, mount })
+    Some(Folders { output, staging: staging?, posters: posters?, shared: beside, mount })
 }
 
 fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<Places> {
