@@ -11,6 +11,7 @@ mod compose;
 mod configuration;
 mod crash;
 mod demo;
+mod deploy;
 mod doctor;
 mod documents;
 mod emf;
