@@ -185,6 +185,7 @@ fn profile(composition: &Composition, wish: &Wish<'_>) -> Option<Profile> {
         decoding: Decoding::On,
         required_fields: BTreeSet::new(),
         min_slots: None,
+        notify: BTreeSet::new(),
     };
     let is_bad_size = |(field, _): &(&str, String)| matches!(*field, "width" | "height" | "rate");
     let problems = profile.check().err().map(|bad| bad.problems).unwrap_or_default();
