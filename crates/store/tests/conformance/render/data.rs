@@ -121,7 +121,7 @@ async fn a_correction_is_encrypted_with_the_current_key(bench: Bench) {
     tx.commit().await.unwrap();
 
     let RenderChanged::Done { record, .. } = done else { panic!("{done:?}") };
-    assert_eq!((*record).key_id.as_deref(), Some("k1"));
+    assert_eq!(record.key_id.as_deref(), Some("k1"));
     assert_eq!(*record, super::find(&sealing, id).await);
     assert!(!stored(&bench).await.contains(SECRET));
     assert_eq!(read(&sealing, id).await, clear());
