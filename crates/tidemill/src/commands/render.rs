@@ -77,7 +77,7 @@ pub(crate) enum RenderCommand {
     #[command(subcommand, after_help = examples(&[
         "render template scan cyprusdesign.aepx",
         "render template scan cyprusdesign.aepx --check mapping.csv",
-        "render template script > tidemill-scan.jsx",
+        "render template script",
     ]))]
     Template(template::TemplateCommand),
 }

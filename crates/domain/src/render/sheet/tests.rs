@@ -1,3 +1,5 @@
+//! Tables that people paste, and the orders that come of them.
+
 use super::super::gfx;
 use super::*;
 use proptest::collection::{btree_map, vec};
