@@ -1,10 +1,9 @@
-//! Files of renders: field mappings and profiles of compositions as CSV or YAML, and projects of After Effects.
+//! Files of renders: field mappings and profiles of compositions, as CSV or YAML.
 
 mod csv;
 mod mapping;
 mod profile;
 mod record;
-mod template;
 mod yaml;
 
 #[cfg(test)]
@@ -12,7 +11,6 @@ mod tests;
 
 pub use mapping::{read_mapping, write_mapping};
 pub use profile::{read_profiles, write_profiles};
-pub use template::{TEMPLATE_BYTES_MAX, read_template};
 
 use crate::model::Place;
 use crate::{Diagnostic, Diagnostics, Source};

@@ -53,7 +53,7 @@ pub struct MappingRow {
     pub unused: Option<Unused>,
 }
 
-pub(super) const SOURCE_TEXT: &str = "Source Text";
+const SOURCE_TEXT: &str = "Source Text";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {

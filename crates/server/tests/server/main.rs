@@ -16,7 +16,6 @@ mod outbox;
 mod outbox_failed_event;
 mod pool;
 mod render;
-mod render_batch;
 mod schedule;
 mod webhook;
 

@@ -4,9 +4,8 @@ use crate::commands::prelude::*;
 use crate::config::Kind;
 use crate::config::key::{self, Key};
 use std::fmt::Write as _;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const JOB: &str = include_str!("init/payments.yaml");
@@ -27,20 +26,12 @@ pub(super) fn run(arguments: &Init) -> Result<Exit> {
     let configuration = configuration();
     let files =
         [("tidemill.toml", configuration.as_str()), ("jobs/payments.yaml", JOB), ("payments.csv", ROWS)];
-    let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
-    write_new(folder, &files, arguments.force, fix)?;
-    write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
-}
-
-/// Writes files. If one of them exists, `force` replaces it; otherwise nothing is written, and `fix` says what to do.
-pub(super) fn write_new(folder: &Path, files: &[(&str, &str)], force: bool, fix: &str) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
-    if force {
+    if arguments.force {
         options.create(true).truncate(true);
     } else {
-        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-        refuse_to_replace(folder, &names, fix)?;
+        refuse_to_replace(folder, &files.map(|(name, _)| name))?;
         // Another program may create one of them after the check.
         options.create_new(true);
     }
@@ -48,39 +39,30 @@ pub(super) fn write_new(folder: &Path, files: &[(&str, &str)], force: bool, fix:
         let path = folder.join(name);
         write(&options, &path, text).map_err(|error| {
             let what = format!("cannot write {}", path.display());
-            Failure::new(Code::OutputFailed, what, "choose a writable folder").because(error)
+            let fix = "choose a writable folder: `tidemill init FOLDER`";
+            Failure::new(Code::OutputFailed, what, fix).because(error)
         })?;
     }
-    Ok(())
+    write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
 }
 
 /// Lists all existing files at once, before anything is written.
-pub(super) fn refuse_to_replace(folder: &Path, names: &[&str], fix: &str) -> Result<()> {
+fn refuse_to_replace(folder: &Path, names: &[&str]) -> Result<()> {
     let exists = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
     let existing: Vec<&str> = names.iter().filter(exists).copied().collect();
     if existing.is_empty() {
         return Ok(());
     }
     let what = format!("files already exist in {}: {}", folder.display(), existing.join(", "));
+    let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
     Err(Failure::new(Code::FileInTheWay, what, fix).because("nothing was written"))
 }
 
-/// Only its owner can read a file whose name ends with `.secret`.
 fn write(options: &OpenOptions, path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let mut options = options.clone();
-    let is_secret = path.extension().is_some_and(|ending| ending == "secret");
-    if is_secret {
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    if is_secret {
-        // The mode holds only for a file that did not exist.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-    }
-    file.write_all(text.as_bytes())
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 fn next_steps(folder: &Path, names: &[&str]) -> String {

@@ -11,7 +11,6 @@ mod compose;
 mod configuration;
 mod crash;
 mod demo;
-mod deploy;
 mod doctor;
 mod documents;
 mod emf;
@@ -56,12 +55,8 @@ mod pool_simulate;
 mod pool_step;
 mod reference;
 mod render;
-mod render_batch;
-mod render_delete;
 mod render_farm;
 mod render_file;
-mod render_init;
-mod render_template;
 mod render_worker;
 mod runbook;
 mod schedule;
@@ -186,13 +181,6 @@ impl Ran {
         assert!(self.stderr.contains("\n  fix: "), "{self:#?}");
         assert!(!self.stderr.contains("panicked") && !self.stderr.contains("RUST_BACKTRACE"), "{self:#?}");
         self
-    }
-
-    /// The same with `-o json`.
-    #[track_caller]
-    fn fails_as_json(&self, code: &str, exit: i32) {
-        let told: serde_json::Value = serde_json::from_str(&self.stderr).unwrap_or_default();
-        assert_eq!((self.code, told["code"].as_str()), (Some(exit), Some(code)), "{self:#?}");
     }
 
     #[track_caller]

@@ -9,7 +9,6 @@ mod ghost;
 mod inventory;
 mod mixed;
 mod nas;
-mod notify;
 mod outage;
 mod queue;
 mod site;
