@@ -16,6 +16,9 @@ use tidemill_store::job::{ExecutionFilter, StepRecord};
 use tidemill_testkit::Guarded;
 use tokio::sync::Semaphore;
 
+/// Whether a step has begun with its work.
+type IsAtWork = fn(&StepRecord) -> bool;
+
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const READ_CSV: &str = r#"read: { csv: { path: "in-${day}.csv" } }"#;
@@ -208,7 +211,7 @@ async fn what_we_run_stops_when_spring_batch_says_so() {
     let lines: String = (1001..=1200).map(|n| format!("{n}\n")).collect();
     site.write("in-1.csv", &format!("n\n{lines}"));
     let (mut children, mut ids) = (Vec::new(), Vec::new());
-    let is_at_work: [(&str, fn(&StepRecord) -> bool); 4] = [
+    let is_at_work: [(&str, IsAtWork); 4] = [
         ("sleepy", runs),
         ("outer", runs),
         ("slow", has_written),
