@@ -18,6 +18,11 @@ pub fn skipped(component: &str) -> bool {
     if !is_named(component) {
         return false;
     }
+    note_skip(component);
+    true
+}
+
+fn note_skip(component: &str) {
     if let Some(log) = env::var_os(SKIPPED_LOG) {
         let program = env::current_exe().unwrap_or_default();
         let program = program.file_stem().unwrap_or_default().to_string_lossy();
@@ -26,7 +31,6 @@ pub fn skipped(component: &str) -> bool {
         let noted = note(Path::new(&log), &line);
         assert!(noted.is_ok(), "cannot note a skipped test in {}: {noted:?}", log.display());
     }
-    true
 }
 
 /// The component, or none when it is to be skipped. Use it as
@@ -47,6 +51,18 @@ pub fn require<T>(component: &str, found: Option<T>) -> Option<T> {
              or set {SKIP}={component} to skip its tests"
         ),
     }
+}
+
+/// The component, or none when it is missing or to be skipped. For what no machine needs to have: the skip is counted, but
+/// does not have to be asked for.
+pub fn optional<T>(component: &str, found: Option<T>) -> Option<T> {
+    if skipped(component) {
+        return None;
+    }
+    if found.is_none() {
+        note_skip(component);
+    }
+    found
 }
 
 /// Whether [`SKIP`] names `component`; notes nothing.
@@ -101,6 +117,12 @@ mod tests {
     #[test]
     fn what_was_found_is_handed_on() {
         assert_eq!(require("a-component-that-nobody-skips", Some(7)), Some(7));
+    }
+
+    #[test]
+    fn what_no_machine_needs_to_have_is_skipped_without_being_asked_for() {
+        assert_eq!(optional("a-component-that-nobody-skips", Some(7)), Some(7));
+        assert_eq!(optional::<()>("a-component-that-nobody-skips", None), None);
     }
 
     #[test]

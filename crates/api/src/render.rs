@@ -1,13 +1,15 @@
 //! Renders, and what was tried with them.
 
+pub mod batch;
+
 use crate::{View, shapes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::mapping::MappingRow;
-use tidemill_domain::render::{Phase, Profile, Status};
+use tidemill_domain::render::{Phase, Profile, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord, WorkerRecord};
 use utoipa::ToSchema;
@@ -28,6 +30,8 @@ shapes! {
         composition: Option<String> = record.composition.clone(),
         /// What the render was ordered for.
         cue_item: Option<String> = record.cue_item.clone(),
+        /// The batch in which the render was ordered.
+        batch: Option<i64> = record.batch.map(RenderId::get),
         /// Higher priorities render first.
         priority: i64 = record.priority,
         /// When the render goes on air.
@@ -76,6 +80,8 @@ shapes! {
         ended_at: Option<Timestamp> = record.ended_at,
         /// From the first claim to the published file.
         duration_seconds: Option<f64> = record.duration_seconds,
+        /// Grows with each change that Tidemill makes. A correction can name it.
+        revision: i64 = record.revision,
     }
 
     /// One attempt to render.
@@ -172,6 +178,22 @@ shapes! {
         warnings: Vec<String>,
     }
 
+    /// A correction of a render that has ended. Without a change the same data is rendered again.
+    #[schema(example = json!({ "set": { "single_fields.title": "Good night" }, "reason": "wrong title" }))]
+    pub struct CorrectRender in body {
+        /// The whole data, in place of what there is.
+        #[schema(value_type = Option<Object>)]
+        gfx_data: Option<Value>,
+        /// Single values by their paths, such as `single_fields.title`, or `slots.1.fields.name` for the slot with the number 1.
+        #[serde(default)]
+        #[schema(value_type = Object)]
+        set: BTreeMap<String, Value>,
+        /// The revision that you have looked at; refused if the render was changed since.
+        revision: Option<i64>,
+        /// Kept in the audit log.
+        reason: Option<String>,
+    }
+
     /// What a request for a render would do.
     pub struct RenderPlan {
         composition: String,
@@ -191,6 +213,8 @@ shapes! {
         worker: Option<String>,
         /// Day of the broadcast.
         date: Option<String>,
+        /// The batch in which they were ordered.
+        batch: Option<i64>,
     }
 
     /// The profile of a composition. It describes [`Profile`], which is read and written as it is.
@@ -231,6 +255,9 @@ shapes! {
         required_fields: BTreeSet<String>,
         /// How many slots a render must fill; 0 allows a render that fills no field.
         min_slots: Option<u16>,
+        /// Alert channels that hear of the ends of its renders, such as `ops` or `failed:ops`. Default none.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        notify: BTreeSet<String>,
     }
 
     /// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
@@ -311,7 +338,7 @@ mod tests {
             "composition": "Lower", "name_in_template": "L3", "template": "D:\\a.aep", "output_module": "H264",
             "settings_template": "Best", "extension": "mp4", "container": "mp4", "width": 1920, "height": 1080, "rate": "25",
             "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on",
-            "required_fields": ["Flag 1"], "min_slots": 2,
+            "required_fields": ["Flag 1"], "min_slots": 2, "notify": ["failed:ops"],
         });
         let mapping = json!({
             "composition": "Lower", "field_name": "Flag 1", "layer_name": "F", "layer_composition": "C", "property": "P",

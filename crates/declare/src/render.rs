@@ -1,9 +1,10 @@
-//! Files of renders: field mappings and profiles of compositions, as CSV or YAML.
+//! Files of renders: field mappings and profiles of compositions as CSV or YAML, and projects of After Effects.
 
 mod csv;
 mod mapping;
 mod profile;
 mod record;
+mod template;
 mod yaml;
 
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 pub use mapping::{read_mapping, write_mapping};
 pub use profile::{read_profiles, write_profiles};
+pub use template::{TEMPLATE_BYTES_MAX, read_template};
 
 use crate::model::Place;
 use crate::{Diagnostic, Diagnostics, Source};

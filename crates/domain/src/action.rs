@@ -74,9 +74,16 @@ crate::words! {
         RenderRetry = "render.retry" => call("POST", Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
             .on_page("/render/{id}/retry", Sheet)
             .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
+        RenderCorrect = "render.correct" => call("POST", Operate, Optional, "/api/v1/renders/{id}/correct", "render correct")
+            .on_page("/render/{id}/correct", Sheet)
+            .about("Renders a render that has ended again, with corrected data."),
         RenderRecover = "render.recover" => call("POST", Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
             .on_page("/render/{id}/recover", Sheet)
             .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
+        // Recorded as `render.retry` of each.
+        BatchRetry = "batch.retry" => call("POST", Operate, Required, "/api/v1/renders/batches/{id}/retry", "render retry --batch")
+            .on_page("/render/batches/{id}/retry", Sheet)
+            .about("Retries the failed renders of a batch at once."),
         RendersPoll = "renders.poll" => call("POST", Operate, Optional, "/api/v1/renders/poll", "render poll")
             .about("Wakes all render workers."),
         AlertSilence = "alert.silence" => call("POST", Operate, Required, "/api/v1/alerts/silences", "alert silence")

@@ -10,6 +10,7 @@
 //! notifications, and [`owed`] says which are still due when it ends.
 
 pub mod delivery;
+pub mod notify;
 pub mod rule;
 pub mod silence;
 pub mod window;

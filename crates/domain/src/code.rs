@@ -218,6 +218,8 @@ codes! {
     1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
     1553 RenderUnanswered -> Failure, "nexrender does not answer about this render";
     1554 NasUnwritable -> Unreachable, "the NAS is full or read-only";
+    1555 BadRenderSheet -> Usage, "the table of renders is not accepted";
+    1556 BadTemplate -> Usage, "the After Effects project cannot be read";
 }
 
 /// Gives an error a code: the same for all variants, or by a table, which may also have a fix for each.

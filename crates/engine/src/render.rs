@@ -3,10 +3,13 @@
 pub mod backends;
 pub mod storage;
 
+pub mod correction;
 pub mod licence;
 pub mod material;
 pub mod options;
 pub mod places;
+pub mod purge;
+pub mod sheet;
 
 pub mod worker;
 
@@ -24,11 +27,14 @@ pub mod gauge;
 pub mod health;
 
 pub use backends::{Backends, Farm, Inspector};
+pub use correction::{Corrected, Correction};
 pub use health::Health;
 pub use licence::Licence;
 pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;
+pub use purge::{RenderFiles, RenderPurge, RenderPurgeReport};
+pub use sheet::{Sheet, SheetError};
 pub use storage::Storage;
 pub use worker::Worker;
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tidemill_domain::alert::Notice;
 use tidemill_domain::job::notify::JOB_END;
+use tidemill_domain::render::notify::RENDER_END;
 use tidemill_engine::alert::channel::{Channel, Delivering, DeliveryError};
 use tidemill_engine::alert::message::{Announcement, Message};
 
@@ -102,7 +103,7 @@ impl Mail {
             Notice::Resolved => announcement.notice.as_str(),
         };
         let title = match rule.as_str() {
-            JOB_END => format!("[Tidemill] {}", announcement.summary),
+            JOB_END | RENDER_END => format!("[Tidemill] {}", announcement.summary),
             rule => format!("[Tidemill] {state}: {rule} for {subject}"),
         };
         let (at, domain) = (announcement.at.as_micros(), self.from.email.domain());

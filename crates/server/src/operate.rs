@@ -15,11 +15,13 @@ use serde_json::{Value, json};
 use tidemill_api::alert::{CreateSilence, EndSilence};
 use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{ChangeEvents, ChangeRows, EditEvent, RedirectEvent, RedirectEvents};
+use tidemill_api::render::CorrectRender;
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::audit::{self, Actor};
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::failed_event::Verb;
+use tidemill_engine::render::Correction;
 use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::Selection;
 use utoipa::ToSchema;
@@ -72,6 +74,7 @@ pub(crate) enum Parameters {
         limit: u32,
     },
     Rows(Vec<EventId>),
+    Correction(Correction),
     /// A silence checks its own reason.
     Silence(CreateSilence),
     EndSilence(EndSilence),
@@ -146,9 +149,10 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
             api::outbox::failed_event::many(request, tx).await
         }
         Action::RowsReplay | Action::RowsSkip => api::outbox::attached::perform(request, tx).await,
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             api::render::perform(request, tx).await
         }
+        Action::BatchRetry => api::render::batch::retry(request, tx).await,
         Action::RendersPoll => api::render::poll(request, tx),
         Action::AlertSilence => api::alert::silence(request, tx).await,
         Action::AlertUnsilence => api::alert::unsilence(request, tx).await,
@@ -167,6 +171,7 @@ pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
         Action::EventsReplay | Action::EventsSkip => with_body::<ChangeEvents>(action),
         Action::EventsRedirect => with_body::<RedirectEvents>(action),
         Action::RowsReplay | Action::RowsSkip => with_body::<ChangeRows>(action),
+        Action::RenderCorrect => with_body::<CorrectRender>(action),
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
         Action::PoolDelete | Action::TokenDelete => {

@@ -18,6 +18,8 @@ use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{
     ChangeEvents, ChangeRows, ChangedEvents, EditEvent, RedirectEvent, RedirectEvents,
 };
+use tidemill_api::render::CorrectRender;
+use tidemill_api::render::batch::RetriedBatch;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
 use utoipa::OpenApi;
@@ -130,7 +132,9 @@ macro_rules! api_routes {
                 ChangedEvents,
                 EditEvent,
                 RedirectEvent,
-                RedirectEvents
+                RedirectEvents,
+                CorrectRender,
+                RetriedBatch
             )),
             modifiers(&Complete)
         )]
@@ -192,6 +196,8 @@ api_routes! {
     post("/api/v1/renders", OPERATE, render::order),
     get("/api/v1/renders", VIEW, render::list),
     post("/api/v1/renders/plan", OPERATE, render::plan),
+    post("/api/v1/renders/batch", OPERATE, render::batch::order_all),
+    get("/api/v1/renders/batches/{id}", VIEW, render::batch::show),
     get("/api/v1/renders/{id}", VIEW, render::show),
     // It is the payload.
     get("/api/v1/renders/{id}/data", ADMINISTER, render::data),

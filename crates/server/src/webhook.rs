@@ -30,6 +30,8 @@ tidemill_domain::words! {
         Tidemill = "tidemill",
         /// As Amazon SNS posts a CloudWatch alarm; the topic has the name of the webhook.
         Sns = "sns",
+        /// Only the summary, as chat programs take it: `{"text": "…"}`.
+        Slack = "slack",
     }
 }
 
@@ -82,9 +84,9 @@ impl Webhook {
         let mut request =
             client.post(self.url.clone()).header("idempotency-key", format!("alert-{}", message.id));
         let body = match self.format {
-            Format::Tidemill => {
+            Format::Tidemill | Format::Slack => {
                 request = request.header("content-type", "application/json");
-                message.body.clone()
+                if self.format == Format::Slack { slack(message) } else { message.body.clone() }
             }
             Format::Sns => {
                 let sent = notification(message, &self.name);
@@ -120,6 +122,13 @@ impl Webhook {
             .find(|address| self.allows_private || is_public(address.ip()))
             .ok_or_else(|| DeliveryError::permanent(private))
     }
+}
+
+/// Slack takes these three characters for its own marks.
+fn slack(message: &Message) -> String {
+    let text = &message.announcement.summary;
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    serde_json::json!({ "text": text }).to_string()
 }
 
 /// A busy or broken receiver may recover; any other refusal is permanent.

@@ -4,6 +4,7 @@ use crate::render::Keys;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::alert::notify::Notify;
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Clock;
 
@@ -60,6 +61,8 @@ pub struct StoreOptions {
     /// Kept out of the URL.
     pub password: Option<String>,
     pub lifecycle_events: LifecycleEvents,
+    /// Alert channels that hear of the ends of all renders.
+    pub render_notify: Vec<Notify>,
     /// Without a key, the data of renders is stored in clear.
     pub render_keys: Keys,
     /// Replaces the database's clock in tests.
@@ -77,6 +80,7 @@ impl Default for StoreOptions {
             pooler: Pooler::default(),
             password: None,
             lifecycle_events: LifecycleEvents::default(),
+            render_notify: Vec::new(),
             render_keys: Keys::default(),
             clock: None,
         }
@@ -95,6 +99,7 @@ impl fmt::Debug for StoreOptions {
             .field("pooler", &self.pooler)
             .field("password", &self.password.as_ref().map(|_| "***"))
             .field("lifecycle_events", &self.lifecycle_events)
+            .field("render_notify", &self.render_notify)
             .field("render_keys", &self.render_keys)
             .field("clock", &self.clock)
             .finish()

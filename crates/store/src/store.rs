@@ -11,6 +11,7 @@ use sqlx::postgres::PgConnectOptions;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::alert::notify::Notify;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Clock;
@@ -26,6 +27,7 @@ pub(crate) struct Inner {
     pub(crate) url: DatabaseUrl,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) lifecycle_events: LifecycleEvents,
+    pub(crate) render_notify: Vec<Notify>,
     pub(crate) render_keys: Keys,
     hub: Hub,
 }
@@ -82,6 +84,7 @@ impl Store {
                 url,
                 clock: options.clock.clone(),
                 lifecycle_events: options.lifecycle_events.clone(),
+                render_notify: options.render_notify.clone(),
                 render_keys: options.render_keys.clone(),
                 hub: Hub::default(),
             }),

@@ -9,6 +9,7 @@ use crate::statement::{Database, One, statements};
 use crate::store::Store;
 use sqlx::{SqlSafeStr, SqliteConnection};
 use std::ops::{Deref, DerefMut};
+use tidemill_domain::alert::notify::Notify;
 use tidemill_domain::outbox::LifecycleEvents;
 use tidemill_domain::time::Timestamp;
 
@@ -101,6 +102,10 @@ impl Tx {
 
     pub(crate) fn lifecycle_events(&self) -> &LifecycleEvents {
         &self.store.inner.lifecycle_events
+    }
+
+    pub(crate) fn render_notify(&self) -> &[Notify] {
+        &self.store.inner.render_notify
     }
 
     pub(crate) fn render_keys(&self) -> Keys {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_api::View;
+use tidemill_domain::alert::notify::Notify;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::LifecycleEvents;
@@ -209,6 +210,7 @@ impl Context {
             pooler: database.pooler,
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
             lifecycle_events: self.lifecycle_events()?,
+            render_notify: self.render_notify()?,
             render_keys: self.render_keys()?,
             clock: None,
         })
@@ -230,6 +232,16 @@ impl Context {
             events = events.of_renders();
         }
         Ok(events)
+    }
+
+    /// Who hears of the ends of renders. The tables of the channels may be on the servers only, which deliver.
+    fn render_notify(&self) -> Result<Vec<Notify>> {
+        let given = self.settings().render.notify.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let parsed = given.filter(|text| !text.is_empty()).map(str::parse::<Notify>);
+        parsed.collect::<Result<_, _>>().map_err(|bad| {
+            let fix = "use names of alert channels, alone or after failed:, completed:, stopped: or always:";
+            Failure::new(Code::BadValue, format!("render.notify: {bad}"), fix)
+        })
     }
 
     /// The keys that encrypt the data of renders.

@@ -4,6 +4,7 @@ use super::record::{Cell, Column, Content, Record, cell, find, stranger};
 use crate::model::Place;
 use crate::{Diagnostic, Diagnostics, Source};
 use serde_json::{Map, Value};
+use tidemill_engine::render::sheet::rows;
 
 const BYTES_MAX: usize = 10_000_000;
 
@@ -19,16 +20,10 @@ pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Re
     if text.trim().is_empty() {
         return Err(whole("the file is empty".to_owned(), format!("begin with the header {}", names())));
     }
-    let mut reader = ::csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(delimiter(text))
-        .from_reader(text.as_bytes());
-    let mut lines = Lines { text, passed: 0, line: 1 };
     let (mut header, mut records, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-    for row in reader.records() {
+    for row in rows(text) {
         let row = row.map_err(|error| whole(error.to_string(), "correct the file".to_owned()))?;
-        let place = Place { line: lines.of(row.position()), column: 1 };
+        let (place, row) = (Place { line: row.line, column: 1 }, row.cells);
         let mut bad = |what: String, fix: &str| {
             problems.push(Diagnostic::at(source, place, usize::MAX, what, fix));
         };
@@ -48,7 +43,7 @@ pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Re
             bad(what, "put a text that has a comma in it into quotes, or add what is missing");
             continue;
         }
-        if row.iter().all(str::is_empty) {
+        if row.iter().all(String::is_empty) {
             continue;
         }
         let filled = header.iter().zip(&row).filter(|(_, text)| !text.is_empty());
@@ -56,40 +51,11 @@ pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Re
             name: name.clone(),
             place,
             chars: usize::MAX,
-            content: Content::Text(text.to_owned()),
+            content: Content::Text(text.clone()),
         });
         records.push(Record { place, cells: cells.collect() });
     }
     Diagnostics::of(problems).map_or(Ok(records), Err)
-}
-
-/// The delimiter of the header, whose names contain none of these.
-fn delimiter(text: &str) -> u8 {
-    let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let count = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
-    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
-}
-
-/// Counts lines up to growing offsets.
-struct Lines<'a> {
-    text: &'a str,
-    passed: usize,
-    line: usize,
-}
-
-impl Lines<'_> {
-    /// The reader reports where it began to look, which may be before empty lines.
-    fn of(&mut self, position: Option<&::csv::Position>) -> usize {
-        let start =
-            position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(self.passed);
-        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
-        let blank = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-        let start = start + blank;
-        let passed = self.text.as_bytes().get(self.passed..start).unwrap_or_default();
-        self.line += passed.iter().filter(|byte| **byte == b'\n').count();
-        self.passed = self.passed.max(start);
-        self.line
-    }
 }
 
 pub(super) fn write(objects: &[Map<String, Value>], columns: &'static [Column]) -> String {

@@ -9,7 +9,7 @@ use tidemill_domain::duration;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::rate::Rate;
 
-static COLUMNS: [Column; 18] = [
+static COLUMNS: [Column; 19] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
     optional("name_in_template", Kind::Text),
     needed("template", Kind::Text),
@@ -28,6 +28,7 @@ static COLUMNS: [Column; 18] = [
     optional("decoding", Kind::Word(&["on", "off"])),
     optional("required_fields", Kind::Texts),
     optional("min_slots", Kind::Number),
+    optional("notify", Kind::Words),
 ];
 
 fn period(text: &str) -> Result<(), String> {

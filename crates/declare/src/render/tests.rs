@@ -84,7 +84,11 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
         prop_oneof![Just(Audio::None), Just(Audio::Required), Just(Audio::Any)],
         prop_oneof![Just(Decoding::On), Just(Decoding::Off)],
         prop::option::of(1_u64..=86_400_000),
-        (prop::collection::btree_set("Single - [a-z가 ,\"_]{0,6}[a-z]", 0..3), prop::option::of(0_u16..=999)),
+        (
+            prop::collection::btree_set("Single - [a-z가 ,\"_]{0,6}[a-z]", 0..3),
+            prop::option::of(0_u16..=999),
+            prop::collection::btree_set("(failed:)?[a-z][a-z0-9_-]{0,5}", 0..3),
+        ),
     );
     let profile = (composition(), texts, numbers, some_words, words, choices);
     prop::collection::vec(profile, 0..5).prop_map(|profiles| {
@@ -111,6 +115,7 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
                 decoding: choices.1,
                 required_fields: choices.3.0,
                 min_slots: choices.3.1,
+                notify: choices.3.2,
             })
             .collect()
     })

@@ -60,6 +60,22 @@ pub struct RenderChange<'a> {
     pub at: Timestamp,
 }
 
+impl RenderChange<'_> {
+    pub(crate) fn payload(&self) -> Value {
+        // Rows written by SQL can be longer than an event allows.
+        let short = |text: &str| text.chars().take(LABEL_CHARS_MAX).collect::<String>();
+        json!({
+            "render": self.render.get(),
+            "composition": self.composition.map(short),
+            "cue_item": self.cue_item.map(short),
+            "status": self.status.as_str(),
+            "error_code": self.code.map(|code| code.to_string()),
+            "output": self.output.filter(|_| self.status == Status::Completed),
+            "at": self.at.to_string(),
+        })
+    }
+}
+
 impl Default for LifecycleEvents {
     fn default() -> Self {
         Self { topic: TOPIC.to_owned(), jobs: false, pools: false, renders: false }
@@ -137,17 +153,7 @@ impl LifecycleEvents {
         if !self.renders {
             return None;
         }
-        // Rows written by SQL can be longer than an event allows.
-        let short = |text: &str| text.chars().take(LABEL_CHARS_MAX).collect::<String>();
-        let payload = json!({
-            "render": change.render.get(),
-            "composition": change.composition.map(short),
-            "cue_item": change.cue_item.map(short),
-            "status": change.status.as_str(),
-            "error_code": change.code.map(|code| code.to_string()),
-            "output": change.output.filter(|_| change.status == Status::Completed),
-            "at": change.at.to_string(),
-        });
+        let payload = change.payload();
         let id = change.render.get().to_string();
         Some(self.event("render", &id, &format!("render.{}", change.status.as_str()), &payload))
     }

@@ -122,6 +122,20 @@ crate::code::coded!(Problem {
     NotMapped | Missing | Expression | Required | Slots | Blank => FieldsNotMapped;
 });
 
+impl Problem {
+    /// The field that it is about.
+    pub const fn field(&self) -> Option<&Field> {
+        match self {
+            Self::NotMapped(field)
+            | Self::Missing(field)
+            | Self::Expression(field)
+            | Self::Required(field)
+            | Self::Image(field, _) => Some(field),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", listed(problems, "; "))]
 pub struct BadDocument {

@@ -53,7 +53,7 @@ pub struct MappingRow {
     pub unused: Option<Unused>,
 }
 
-const SOURCE_TEXT: &str = "Source Text";
+pub(super) const SOURCE_TEXT: &str = "Source Text";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {

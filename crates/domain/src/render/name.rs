@@ -70,7 +70,7 @@ fn is_bad(letter: char) -> bool {
         || matches!(letter, '<' | '>' | ':' | '"' | '/' | '\\' | '|' | '?' | '*' | '\u{2028}' | '\u{2029}')
 }
 
-fn is_device(name: &str) -> bool {
+pub(super) fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
     let numbered = ["com", "lpt"].iter().find_map(|port| stem.strip_prefix(port));
     let is_digit = |rest: &str| {

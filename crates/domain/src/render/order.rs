@@ -1,7 +1,7 @@
 //! What operators may do with a render, and the refusals. [`decide`](super::decide) does the rest.
 
-use super::lifecycle::{Act, Counts, Decision, File, Render, Slot};
-use super::{Phase, Progress, Status};
+use super::lifecycle::{Act, Decision, File, Render, Slot};
+use super::{Phase, Status};
 use crate::action::Action;
 use crate::lease::Lease;
 use crate::time::Timestamp;
@@ -20,6 +20,11 @@ pub enum OrderRefusal {
     NotHeld { status: Status },
     #[error("the render is completed, and its file is published")]
     Completed,
+    #[error("the render has not ended, it is {status}")]
+    NotEnded { status: Status },
+    /// Somebody else was faster.
+    #[error("the render was changed since revision {expected}, it is at revision {current}")]
+    Changed { expected: i64, current: i64 },
 }
 
 crate::code::coded!(OrderRefusal, RenderOrderRefused);
@@ -28,7 +33,9 @@ crate::code::fixes!(OrderRefusal {
     TooLate => "wait until it ends, then delete the file if necessary";
     AtWork => "wait until it ends, or cancel it first";
     NotHeld => "there is nothing to recover; to render it once more, retry it";
-    Completed => "to get another file, submit a new render";
+    Completed => "to get another file, correct it: `tidemill render correct`";
+    NotEnded => "wait until it ends, or cancel it first";
+    Changed => "look at the render again, and correct it if that is still necessary";
 });
 
 pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
@@ -58,6 +65,7 @@ pub fn possible(render: &Render, now: Timestamp) -> Vec<Action> {
     let all = [
         (Action::RenderCancel, render.cancel_requested_at.is_none() && may_cancel(render).is_ok()),
         (Action::RenderRetry, (is_put_off || has_failed) && retry(render, now).is_ok()),
+        (Action::RenderCorrect, correct(render, now).is_ok()),
         (Action::RenderRecover, may_recover(render, now).is_ok()),
     ];
     all.into_iter().filter_map(|(action, is_possible)| is_possible.then_some(action)).collect()
@@ -92,6 +100,16 @@ pub fn retry_means(render: &Render) -> &'static str {
     }
 }
 
+pub fn correct_means(render: &Render) -> &'static str {
+    match render.status {
+        Status::Completed => {
+            "It is rendered again with this data. The published file stays until the new one is there; \
+             render.correction says which of the two is renamed."
+        }
+        _ => "It is rendered again with this data. All failure counts are reset.",
+    }
+}
+
 pub fn recover_means(render: &Render) -> &'static str {
     match render.status {
         Status::Cancelled => "Its job is deleted from nexrender. It stays cancelled.",
@@ -118,27 +136,58 @@ pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> 
         status if status.is_active() => return Err(OrderRefusal::AtWork { status }),
         _ => {}
     }
-    let mut next = Render { run_after: now, ..render.clone() };
-    if render.status != Status::Pending {
-        next.status = Status::Pending;
-        next.counts = Counts::default();
-        next.cancel_requested_at = None;
-        next.reason = None;
-        if !goes_on(render) {
-            next.phase = Phase::Queued;
-            next.progress = Progress::NONE;
-            next.job = None;
-        }
+    let next = if render.status == Status::Pending {
+        let lease = Lease::Free { epoch: render.lease.epoch() };
+        Render { run_after: now, lease, ..render.clone() }
+    } else if goes_on(render) {
+        Render { phase: render.phase, progress: render.progress, job: render.job, ..afresh(render, now) }
+    } else {
+        afresh(render, now)
+    };
+    let act = if next.job.is_none() { stop_worker(render) } else { Act::Nothing };
+    Ok(Decision { write: Some(next), act, concerns: Vec::new() })
+}
+
+/// Renders a render that has ended again, from the beginning, because its data is corrected.
+pub fn correct(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> {
+    if !render.status.is_terminal() {
+        return Err(OrderRefusal::NotEnded { status: render.status });
     }
-    // It was cancelled by SQL and its worker has not noticed yet: the free lease stops the worker.
-    let act = match (render.lease, render.job) {
-        (Lease::Held { .. }, Some(epoch)) if next.job.is_none() => {
+    let act = match render.job.filter(|_| goes_on(render)) {
+        // Its file was kept, because it only could not be published.
+        Some(epoch) => Act::DropJob { epoch, slot: Slot::Free, file: File::Delete },
+        None => stop_worker(render),
+    };
+    Ok(Decision { write: Some(afresh(render, now)), act, concerns: Vec::new() })
+}
+
+/// Refuses a correction of a render that was changed after somebody looked at it.
+pub fn check_revision(expected: i64, current: i64) -> Result<(), OrderRefusal> {
+    if expected == current { Ok(()) } else { Err(OrderRefusal::Changed { expected, current }) }
+}
+
+/// Whether a file may have the final name of a render that has ended, so that its next file needs another one.
+pub fn may_be_published(ended: &Render) -> bool {
+    ended.status == Status::Completed || ended.phase == Phase::Publishing
+}
+
+/// It waits as if it was never tried, but its next claim has a new epoch.
+fn afresh(render: &Render, now: Timestamp) -> Render {
+    Render {
+        lease: Lease::Free { epoch: render.lease.epoch() },
+        deadline: render.deadline,
+        ..Render::new(render.id, now)
+    }
+}
+
+/// It was ended by SQL and its worker has not noticed yet: the free lease stops the worker.
+fn stop_worker(render: &Render) -> Act {
+    match (render.lease, render.job) {
+        (Lease::Held { .. }, Some(epoch)) => {
             Act::DropJob { epoch, slot: Slot::BusyUntilItEnds, file: File::Delete }
         }
         _ => Act::Nothing,
-    };
-    next.lease = Lease::Free { epoch: render.lease.epoch() };
-    Ok(Decision { write: Some(next), act, concerns: Vec::new() })
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +195,7 @@ mod tests {
     use super::*;
     use crate::lease::{Epoch, Fence};
     use crate::process::ProcessId;
+    use crate::render::lifecycle::Counts;
     use crate::render::retry_rules::Patience;
     use crate::render::{Event, Failure, Policy, RenderId, Trouble, Work, decide};
     use std::time::Duration;
@@ -286,15 +336,54 @@ mod tests {
         render.run_after = NOW.plus(Duration::from_secs(60));
         assert_eq!(possible(&render, NOW), [Action::RenderCancel, Action::RenderRetry]);
         for (status, expected) in [
-            (Status::Failed, &[Action::RenderRetry][..]),
-            (Status::Cancelled, &[Action::RenderRetry]),
-            (Status::Completed, &[]),
+            (Status::Failed, &[Action::RenderRetry, Action::RenderCorrect][..]),
+            (Status::Cancelled, &[Action::RenderRetry, Action::RenderCorrect]),
+            (Status::Completed, &[Action::RenderCorrect]),
         ] {
             render.status = status;
             assert_eq!(possible(&render, NOW), expected, "{status}");
         }
         let lapsed = held(Status::Rendering, Phase::Rendering, Some(NOW));
         assert_eq!(possible(&lapsed, NOW), [Action::RenderCancel, Action::RenderRecover]);
+    }
+
+    #[test]
+    fn a_correction_begins_anew_whatever_the_end_was() {
+        for status in [Status::Completed, Status::Failed, Status::Cancelled] {
+            for phase in Phase::ALL {
+                let ended = Render { deadline: Some(NOW), ..render(status, phase) };
+
+                let decision = correct(&ended, NOW).unwrap();
+
+                let next = decision.write.unwrap();
+                assert_eq!((next.status, next.phase, next.job), (Status::Pending, Phase::Queued, None));
+                assert_eq!((next.counts, next.deadline), (Counts::default(), Some(NOW)));
+                assert_eq!(next.lease.epoch(), ended.lease.epoch());
+                // A good file of the old data must not be published later.
+                let drops = status == Status::Failed && matches!(phase, Phase::Copying | Phase::Publishing);
+                assert_eq!(matches!(decision.act, Act::DropJob { .. }), drops, "{status} {phase}");
+            }
+        }
+        for phase in Phase::ALL {
+            let status = phase.status();
+            if !status.is_terminal() {
+                let refused = correct(&render(status, phase), NOW).unwrap_err();
+                assert_eq!(refused, OrderRefusal::NotEnded { status });
+            }
+        }
+        let asleep = held(Status::Completed, Phase::Rendering, Some(NOW));
+        let slot = Slot::BusyUntilItEnds;
+        let act = Act::DropJob { epoch: Epoch::new(2), slot, file: File::Delete };
+        assert_eq!(correct(&asleep, NOW).unwrap().act, act);
+    }
+
+    #[test]
+    fn of_two_corrections_of_one_revision_the_second_is_refused() {
+        assert_eq!(check_revision(7, 7), Ok(()));
+        assert_eq!(check_revision(7, 8), Err(OrderRefusal::Changed { expected: 7, current: 8 }));
+        assert!(may_be_published(&render(Status::Completed, Phase::Published)));
+        assert!(may_be_published(&render(Status::Failed, Phase::Publishing)));
+        assert!(!may_be_published(&render(Status::Failed, Phase::Copying)));
     }
 
     #[test]

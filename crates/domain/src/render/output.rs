@@ -101,6 +101,31 @@ pub fn is_of_other_queue(name: &str, queue: &str) -> bool {
     matches!((parts.nth(1), parts.next()), (Some(word), Some(_)) if word != queue)
 }
 
+/// Whether this queue has staged the file, for sure.
+pub fn is_of_queue(name: &str, queue: &str) -> bool {
+    let mut parts = name.split('.').skip(1);
+    !queue.is_empty() && parts.next() == Some(queue) && parts.next().is_some()
+}
+
+/// More revisions are not searched for.
+const REVISIONS_MAX: u32 = 1_000;
+
+/// The published file of a render and those of its other revisions beside it. None if its name is not one that we give: anyone
+/// who can write the database could note any path.
+pub fn all_published(path: &str, render: RenderId, revisions: u32) -> Vec<String> {
+    let Some((stem, extension)) = path.rsplit_once('.') else { return Vec::new() };
+    let own = format!("_{render}");
+    let base = match stem.rsplit_once("_r") {
+        Some((base, number)) if number.parse::<u32>().is_ok() && base.ends_with(&own) => base,
+        _ => stem,
+    };
+    if !base.ends_with(&own) || extension.contains(['/', '\\']) {
+        return Vec::new();
+    }
+    let others = (1..=revisions.min(REVISIONS_MAX)).map(|number| format!("{base}_r{number}.{extension}"));
+    std::iter::once(format!("{base}.{extension}")).chain(others).collect()
+}
+
 /// The job of a file that a node has left.
 pub fn staged_for(name: &str) -> Option<Uid> {
     name.split_once('.')?.0.parse().ok()
@@ -150,6 +175,22 @@ mod tests {
         assert_eq!((ours.as_str(), staged_for(&ours)), ("rq-1-3.a1b2.mov", Some(uid)));
         assert!(!is_of_other_queue(&ours, "a1b2") && is_of_other_queue(&ours, "c3d4"));
         assert!(!is_of_other_queue("rq-1-3.mov", "a1b2"));
+    }
+
+    #[test]
+    fn the_files_of_all_revisions_are_found_and_no_others() {
+        let all = |path: &str, revisions| all_published(path, RenderId::new(7), revisions);
+
+        let both = ["\\\\NAS\\Mini_7.mp4", "\\\\NAS\\Mini_7_r1.mp4", "\\\\NAS\\Mini_7_r2.mp4"];
+        assert_eq!(all("\\\\NAS\\Mini_7_r2.mp4", 2), both);
+        assert_eq!(all("\\\\NAS\\Mini_7.mp4", 2), both);
+        for foreign in
+            ["/nas/Mini_17.mp4", "/nas/Mini.mp4", "/nas/Mini_7", "/nas/_7.d/passwd", "Mini_7_rx.mp4", ""]
+        {
+            assert_eq!(all(foreign, 2), [] as [&str; 0], "{foreign}");
+        }
+        assert!(is_of_queue("rq-1-3.a1b2.mov", "a1b2") && !is_of_queue("rq-1-3.c3d4.mov", "a1b2"));
+        assert!(!is_of_queue("rq-1-3.mov", "") && !is_of_queue("rq-1-3.mov", "mov"));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! nexrender reads `file:` URLs with JavaScript's `decodeURI`, which leaves some escapes alone. So spaces, `%`, controls and
 //! non-ASCII are escaped, but not `#`: `%23` would stay as it is.
 
+use super::name::is_device;
+
 const CHARS_MAX: usize = 4_096;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -29,6 +31,8 @@ pub struct NodePath {
 pub enum BadPath {
     #[error("{path:?} is not an absolute path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
     NotWhole { path: String },
+    #[error("{path:?} is not an absolute path of this host such as /mnt/nas")]
+    NotLocal { path: String },
     #[error("{path:?} contains ..")]
     Parent { path: String },
     #[error("{part:?} is not allowed in a path")]
@@ -197,7 +201,9 @@ fn check_part(root: &Root, part: &str, parent: impl Fn() -> BadPath) -> Result<(
         Root::Slash => part.contains('\\'),
         // Windows drops dots and spaces at the end, so `.. ` would be `..` there.
         Root::Drive(_) | Root::Share { .. } => {
-            part.contains(['<', '>', ':', '"', '|', '?', '*']) || part.ends_with([' ', '.'])
+            part.contains(['<', '>', ':', '"', '|', '?', '*'])
+                || part.ends_with([' ', '.'])
+                || is_device(part)
         }
     };
     if is_bad || part.chars().any(char::is_control) {
@@ -316,6 +322,64 @@ mod tests {
         }
     }
 
+    /// The paths of docs/guide/render-windows.md, and others like them.
+    #[test]
+    fn paths_are_read_as_windows_reads_them() {
+        let same = |forms: &[&str], path: &str| {
+            for form in forms {
+                assert_eq!(NodePath::parse(form).unwrap().to_string(), path, "{form}");
+            }
+        };
+        same(
+            &["D:\\t\\a.aep", "d:/t/a.aep", "\\\\?\\D:\\t\\a.aep", "file:///D:/t/a.aep", "D:\\\\t/.\\a.aep"],
+            "D:\\t\\a.aep",
+        );
+        same(
+            &[
+                "\\\\NAS\\broadcast",
+                "//NAS/broadcast/",
+                "\\\\?\\UNC\\NAS\\broadcast",
+                "\\\\?\\unc\\NAS/broadcast\\",
+            ],
+            "\\\\NAS\\broadcast",
+        );
+        same(&["D:\\", "d:/", "file:///d:/"], "D:\\");
+        same(&["\\\\nas\\C$\\console\\com10\\nullable.x"], "\\\\nas\\C$\\console\\com10\\nullable.x");
+        for refused in [
+            "D:t",
+            "\\t",
+            "D:",
+            "1:\\a",
+            "DD:\\a",
+            "\\\\.\\C:",
+            "\\\\.\\pipe\\a",
+            "\\\\?\\GLOBALROOT\\Device\\a",
+            "\\\\?\\UNC\\NAS",
+            "\\??\\D:\\a",
+            "D:\\a\\..\\b",
+            "D:\\a.\\b",
+            "D:\\a \\b",
+            "D:\\a\\nul",
+            "D:\\flags\\CON.png",
+            "D:\\aux .txt\\a",
+            "\\\\NAS\\broadcast\\com1",
+            "D:\\LPT¹",
+            "D:\\conin$",
+            "D:\\a\\b:c",
+            "D:\\a\\*.aep",
+            "D:\\a\\b?",
+            "\\\\NAS\\C$\\..\\a",
+        ] {
+            assert!(NodePath::parse(refused).is_err(), "{refused}");
+        }
+        // Linux has no such devices.
+        assert!(NodePath::parse("/mnt/nul").is_ok());
+        let path = |text| NodePath::parse(text).unwrap();
+        assert!(path("\\\\?\\UNC\\nas\\BROADCAST\\Ä\\x").is_in(&path("//NAS/broadcast/ä")));
+        assert!(!path("\\\\NAS\\D$\\t").is_in(&path("D:\\t")));
+        assert!(path("D:\\").join("nul.txt").is_err() && path("D:\\").join("a").unwrap().is_in(&path("d:/")));
+    }
+
     #[test]
     fn a_folder_ends_at_a_separator() {
         let path = |text| NodePath::parse(text).unwrap();
@@ -378,6 +442,7 @@ mod tests {
             root in prop_oneof![Just("D:/"), Just("//NAS/share/"), Just("/mnt/")],
             parts in prop::collection::vec("[a-zA-Z0-9 %#+&'가-힣é_-]{0,8}[a-z%#가]", 1..5),
         ) {
+            prop_assume!(!parts.iter().any(|part| is_device(part)));
             let path = NodePath::parse(&format!("{root}{}", parts.join("/"))).unwrap();
             let uri = encode(&path);
             prop_assert!(uri.is_ascii() && !uri.contains(' '));

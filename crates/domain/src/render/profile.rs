@@ -3,6 +3,7 @@
 use super::field::{Field, NUMBER_MAX};
 use super::path::NodePath;
 use super::rate::Rate;
+use crate::alert::notify::Notify;
 use crate::error_chain::listed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -73,6 +74,9 @@ pub struct Profile {
     /// How many slots a render must fill; with 0 it may fill no field at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_slots: Option<u16>,
+    /// Alert channels that hear of the ends of its renders, such as `ops` or `failed:ops`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub notify: BTreeSet<String>,
 }
 
 fn mp4() -> String {
@@ -102,6 +106,10 @@ crate::code::coded!(BadProfile, BadProfile);
 impl Profile {
     pub fn in_template(&self) -> &str {
         self.name_in_template.as_deref().unwrap_or(&self.composition)
+    }
+
+    pub fn notifies(&self) -> Vec<Notify> {
+        self.notify.iter().filter_map(|text| text.parse().ok()).collect()
     }
 
     pub fn check(&self) -> Result<(), BadProfile> {
@@ -148,6 +156,11 @@ impl Profile {
             ("codecs", !codecs.is_empty(), "name at least one, such as h264"),
             ("duration", duration, "write more than 0s and at most 1d, or leave it out"),
             ("required_fields", required, "write fields as in the mapping, such as Slot 1 - name"),
+            (
+                "notify",
+                self.notifies().len() == self.notify.len(),
+                "write alert channels, such as ops or failed:ops",
+            ),
             ("min_slots", self.min_slots.is_none_or(|slots| slots <= NUMBER_MAX), "write at most 999"),
         ] {
             if !is_good {

@@ -31,6 +31,19 @@ impl Rate {
         Self::new(number(frames)?, number(seconds)?).ok()
     }
 
+    /// The rate that After Effects shows as this number: 29.97 is 30000/1001.
+    pub fn near(per_second: f64) -> Option<Self> {
+        if !(0.1..=1_000.0).contains(&per_second) {
+            return None;
+        }
+        let is_near = |frames: f64, seconds: f64| (frames / seconds - per_second).abs() < 0.002;
+        let fractions =
+            [1.0, 1_001.0 / 1_000.0, 2.0].map(|seconds| ((per_second * seconds).round(), seconds));
+        let near = fractions.into_iter().find(|(frames, seconds)| is_near(*frames, *seconds));
+        let (frames, seconds) = near.unwrap_or((per_second, 1.0));
+        Self::new((frames * 1_000.0).round() as u32, (seconds * 1_000.0).round() as u32).ok()
+    }
+
     pub fn per_second(self) -> f64 {
         f64::from(self.frames.get()) / f64::from(self.seconds.get())
     }
@@ -76,6 +89,21 @@ mod tests {
             let rate = Rate::new(frames, seconds).unwrap();
             prop_assert_eq!(rate.to_string().parse(), Ok(rate));
             prop_assert_eq!(Rate::new(frames * times, seconds * times), Ok(rate));
+        }
+    }
+
+    #[test]
+    fn the_rate_behind_a_shown_number_is_found() {
+        let check = |shown: f64, rate: &str| assert_eq!(Rate::near(shown), rate.parse().ok(), "{shown}");
+
+        check(30.0, "30");
+        check(29.970_000_076_293_9, "30000/1001");
+        check(23.976, "24000/1001");
+        check(59.94, "60000/1001");
+        check(12.5, "25/2");
+        check(24.7, "247/10");
+        for none in [0.0, -30.0, 1_001.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Rate::near(none), None);
         }
     }
 

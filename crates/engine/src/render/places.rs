@@ -1,9 +1,9 @@
 //! Where the files of a render are: at its node, published, and its poster.
 
 use std::fmt;
-use tidemill_domain::render::output::{Correction, Output, Source, staging_name};
+use tidemill_domain::render::output::{Correction, Output, Source, staged_for, staging_name};
 use tidemill_domain::render::path_map::NoPath;
-use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathMap, Trouble, Uid};
+use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathMap, RenderId, Trouble, Uid};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
@@ -84,10 +84,24 @@ impl Places {
         self.posters.as_ref()?.join(&format!("{name}.jpg")).ok()
     }
 
+    /// A path that was noted for people, as this host sees it.
+    pub fn local(&self, noted: &str) -> Option<LocalPath> {
+        let node = NodePath::parse(noted).ok();
+        node.and_then(|node| self.paths.to_local(&node).ok()).or_else(|| LocalPath::parse(noted).ok())
+    }
+
     /// Whether files of nodes can be found here at all.
     pub fn check(&self) -> Result<(), Trouble> {
         self.staged_at(self.staging.clone()).map(drop)
     }
+}
+
+/// The poster of a render. Anyone who can write the database could note any path, so only the path that Tidemill itself would
+/// choose counts.
+pub fn noted_poster(folder: &LocalPath, render: RenderId, noted: &str) -> Option<LocalPath> {
+    let name = noted.rsplit('/').next().filter(|name| name.ends_with(".jpg"))?;
+    staged_for(name).filter(|uid| uid.render() == render)?;
+    folder.join(name).ok().filter(|place| place.to_string() == noted)
 }
 
 fn unusable(bad: &dyn fmt::Display) -> Trouble {
@@ -98,7 +112,6 @@ fn unusable(bad: &dyn fmt::Display) -> Trouble {
 mod tests {
     use super::*;
     use tidemill_domain::lease::Epoch;
-    use tidemill_domain::render::RenderId;
     use tidemill_domain::render::path_map::PathLine;
 
     fn places() -> Places {

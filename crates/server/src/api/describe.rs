@@ -90,9 +90,10 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         }
         Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("ChangedEvents")),
         // While the worker has yet to hear of it, `cancel` answers 202 with the same.
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             ("render", "200", Some("Render"))
         }
+        Action::BatchRetry => ("render", "200", Some("RetriedBatch")),
         Action::RendersPoll => ("render", "202", None),
         Action::AlertSilence => ("alert", "201", Some("Silence")),
         Action::AlertUnsilence => ("alert", "200", None),
@@ -134,6 +135,7 @@ fn operation_id(action: Action) -> String {
         // Holders release their own leases with `release_pool_lease`.
         Action::LeaseRelease => "force_release_pool_lease".to_owned(),
         Action::PoolDelete => "delete_pool".to_owned(),
+        Action::BatchRetry => "retry_render_batch".to_owned(),
         _ if matches!(noun, "event" | "events" | "rows") => format!("{}_failed_{noun}", action.verb()),
         _ => format!("{}_{noun}", action.verb()),
     }

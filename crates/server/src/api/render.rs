@@ -1,10 +1,11 @@
 //! Renders: order, inspect and change them. Their data has a permission of its own.
 
+pub mod batch;
 pub mod composition;
 
 use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
-use crate::operate::{ActionRequest, Outcome};
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters, checked};
 use crate::problem::{Problem, ProblemBody};
 use axum::Json;
 use axum::http::StatusCode;
@@ -12,8 +13,8 @@ use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
 use tidemill_api::render::{
-    ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan, RenderTransition,
-    RenderWorker,
+    CorrectRender, ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan,
+    RenderTransition, RenderWorker,
 };
 use tidemill_domain::action::Action;
 use tidemill_domain::code::Code;
@@ -21,7 +22,7 @@ use tidemill_domain::render::output::BadBroadcastDate;
 use tidemill_domain::render::{BroadcastDate, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
-use tidemill_engine::render::{BadMaterial, Material};
+use tidemill_engine::render::{BadMaterial, Correction, Material};
 use tidemill_store::Tx;
 use tidemill_store::render::{
     NewRender, RENDER_WAITING, RenderChanged, RenderFilter, RenderRecord, Submitted,
@@ -78,6 +79,7 @@ pub(crate) async fn list(QueryString(query): QueryString<ListRenders>, Read(mut 
         composition: query.composition,
         worker: query.worker,
         date: query.date.as_deref().map(date).transpose()?,
+        batch: query.batch.map(RenderId::new),
     };
     let records = tx.renders().list(&filter, query.before.map(RenderId::new), limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id().get())))
@@ -122,7 +124,18 @@ pub(crate) async fn workers(Read(mut tx): Read) -> List<RenderWorker> {
     Ok(Json(Page::whole(&workers)))
 }
 
-/// Cancels, retries or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
+impl ActionBody for CorrectRender {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        let correction = Correction {
+            data: self.gfx_data.as_ref().map(ToString::to_string),
+            set: self.set.clone().into_iter().collect(),
+            revision: self.revision,
+        };
+        Ok((self.reason.as_deref().map(checked).transpose()?, Parameters::Correction(correction)))
+    }
+}
+
+/// Cancels, retries, corrects or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
 /// limited to some compositions.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = RenderId::new(request.id()?);
@@ -132,6 +145,13 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
     let ordered = match request.action {
         Action::RenderCancel => tx.renders().cancel(id, &actor, reason).await?,
         Action::RenderRetry => tx.renders().retry(id, &actor, reason).await?,
+        Action::RenderCorrect => {
+            let Parameters::Correction(correction) = &request.parameters else {
+                return Err(request.mistaken());
+            };
+            // Only workers have the allow list.
+            correction.apply(tx, id, None, &actor, reason).await?.changed
+        }
         Action::RenderRecover => {
             let policy = &request.caller.state.inner().parts.render.policy;
             tx.renders().recover(id, policy, &actor, reason).await?
@@ -165,6 +185,11 @@ pub(crate) fn unknown(id: RenderId) -> Problem {
     Problem::new(Code::RenderNotFound, format!("there is no render {id}"), "see the list of renders")
 }
 
+pub(crate) fn unknown_batch(id: RenderId) -> Problem {
+    let fix = "use the number that the order of the batch returned";
+    Problem::new(Code::RenderNotFound, format!("there is no batch {id}"), fix)
+}
+
 /// The object of a render for scopes of tokens.
 pub(crate) fn object(composition: Option<&str>) -> String {
     format!("render/{}", composition.unwrap_or_default())
@@ -182,7 +207,7 @@ pub(crate) fn date(text: &str) -> Result<BroadcastDate, Problem> {
         .map_err(|bad: BadBroadcastDate| Problem::new(bad.code(), bad.to_string(), "use the form 2026-11-15"))
 }
 
-fn instant(text: &str) -> Result<Timestamp, Problem> {
+pub(crate) fn instant(text: &str) -> Result<Timestamp, Problem> {
     text.parse()
         .map_err(|_| Problem::bad_request("deadline is not a time", "use the form 2026-11-15T18:00:00Z"))
 }

@@ -67,6 +67,9 @@ pub(crate) struct ActionForm {
     pub(crate) rule: String,
     pub(crate) subject: String,
     pub(crate) hours: u32,
+    /// For corrections of renders.
+    pub(crate) data: String,
+    pub(crate) revision: String,
     pub(crate) form_token: String,
     pub(crate) key: String,
 }

@@ -7,7 +7,7 @@ use super::page_context::home;
 use super::part::given;
 use super::pool::{breaker, order as pool};
 use super::preferences::is_ours;
-use super::render::one as render;
+use super::render::{batch, one as render};
 use super::{PageContext, PageResult, PageSnapshot, execution};
 use crate::api::execution::operate::restart_request;
 use crate::api::job::launch::launch_job;
@@ -27,6 +27,7 @@ use tidemill_api::execution::RestartExecution;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Confirmation, Reason};
 use tidemill_domain::job::ExecutionId;
+use tidemill_engine::render::Correction;
 
 /// The recorded reason of a click: a button has no field for a reason, and every change of a pool needs one.
 const ONE_CLICK: &str = "with one click on the dashboard";
@@ -41,7 +42,11 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
         | Action::EventSkip
         | Action::EventsReplay
         | Action::EventsSkip => Some(Permission::View),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => Some(Permission::Operate),
+        Action::RenderCancel
+        | Action::RenderRetry
+        | Action::RenderCorrect
+        | Action::RenderRecover
+        | Action::BatchRetry => Some(Permission::Operate),
         _ => None,
     }
 }
@@ -104,6 +109,7 @@ async fn ask(action: Action, visit: PageContext, places: Vec<String>, back: Back
         Action::EventReplay | Action::EventSkip => {
             one::question(action, &visit, &mut tx, object, common.now).await?
         }
+        Action::BatchRetry => batch::question(&visit, &mut tx, object).await?,
         _ => {
             let back = ours(&visit.state, &back.back);
             render::question(action, &visit, &mut tx, object, back, common.now).await?
@@ -195,6 +201,11 @@ fn parameters(action: Action, fields: &ActionForm) -> Parameters {
             reason: fields.reason.clone(),
         }),
         Action::AlertUnsilence => Parameters::EndSilence(EndSilence { rule: fields.rule.clone(), subject }),
+        Action::RenderCorrect => Parameters::Correction(Correction {
+            data: given(&fields.data).map(str::to_owned),
+            revision: fields.revision.parse().ok(),
+            ..Correction::default()
+        }),
         _ => Parameters::None,
     }
 }
@@ -227,9 +238,10 @@ async fn address_after(
         Action::BreakerOpen | Action::BreakerClose => back_or(format!("/pools/{object}")),
         Action::LeaseRelease => back_or(format!("/pools/{}", places.first().map_or("", String::as_str))),
         Action::EventReplay | Action::EventSkip => back_or(format!("/outbox/failed/{object}")),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderRecover => {
+        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
             back_or(format!("/render/{object}"))
         }
+        Action::BatchRetry => state.path(&format!("/render/batches/{object}")),
         Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),
         Action::TokenDelete => state.path("/settings/tokens"),
         _ => state.path(&format!("/executions/{object}")),

@@ -25,6 +25,7 @@ pub enum Page {
     /// All renders, or those in one status.
     Renders(Option<Status>, Buttons),
     Render(RenderId, Buttons),
+    RenderBatch(RenderId, Buttons),
     RenderWorkers,
     Settings,
     /// Any other page: only the frame is live.
@@ -63,6 +64,7 @@ impl Page {
                 format!("renders:{}:{}", status.map_or("all", Status::as_str), buttons.as_str())
             }
             Self::Render(id, buttons) => format!("render:{id}:{}", buttons.as_str()),
+            Self::RenderBatch(id, buttons) => format!("render-batch:{id}:{}", buttons.as_str()),
             Self::RenderWorkers => "render-workers".to_owned(),
             Self::Settings => "settings".to_owned(),
             Self::Other => "other".to_owned(),
@@ -94,6 +96,7 @@ impl Page {
             ("renders", "all") => Some(Self::Renders(None, buttons)),
             ("renders", status) => Some(Self::Renders(Some(status.parse().ok()?), buttons)),
             ("render", id) => Some(Self::Render(RenderId::new(id.parse().ok()?), buttons)),
+            ("render-batch", id) => Some(Self::RenderBatch(RenderId::new(id.parse().ok()?), buttons)),
             _ => None,
         }
     }

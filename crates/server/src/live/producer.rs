@@ -126,6 +126,15 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             let context = summary.context(state, times, *buttons, &back);
             render::one::regions(&context, &summary, &one)
         }
+        Page::RenderBatch(id, buttons) => {
+            let summary = RenderSummary::read(&mut tx).await?;
+            let Some(one) = render::batch::BatchPage::read(&mut tx, *id).await? else {
+                return Ok(Vec::new());
+            };
+            let back = render::batch::address(state, *id);
+            let context = summary.context(state, times, *buttons, &back);
+            Vec::from(render::batch::regions(&context, &one))
+        }
         Page::RenderWorkers => {
             vec![render::worker::region(state, &render::worker::WorkerList::read(&mut tx).await?, times)]
         }

@@ -16,6 +16,7 @@ mod outbox;
 mod outbox_failed_event;
 mod pool;
 mod render;
+mod render_batch;
 mod schedule;
 mod webhook;
 

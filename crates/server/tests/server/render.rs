@@ -270,6 +270,33 @@ async fn a_render_at_work_is_cancelled_when_its_worker_hears_of_it() {
 }
 
 #[tokio::test]
+async fn a_correction_is_checked_like_an_order_and_of_two_at_once_one_is_refused() {
+    let app = app().await;
+    let id = ordered(&app, "PHIL IVEI").await;
+    let path = format!("{RENDERS}/{id}/correct");
+    let right = json!({ "set": { "slots.1.fields.name": "PHIL IVEY" }, "reason": "wrong name" });
+    refused(&post(&app, Role::Operator, &path, &right).await, StatusCode::CONFLICT, "TM1511");
+    post(&app, Role::Operator, &format!("{RENDERS}/{id}/cancel"), &json!({ "reason": "wrong" })).await;
+
+    let seen = look(&app, Role::Viewer, &format!("{RENDERS}/{id}")).await["revision"].clone();
+    let mut first = right.clone();
+    first["revision"] = seen.clone();
+    assert_eq!(post(&app, Role::Viewer, &path, &first).await.status, StatusCode::FORBIDDEN);
+    let blank = json!({ "gfx_data": { "composition_name": "Main" } });
+    refused(&post(&app, Role::Operator, &path, &blank).await, StatusCode::BAD_REQUEST, "TM1503");
+    let unknown = json!({ "gfx_data": { "slot": [] } });
+    refused(&post(&app, Role::Operator, &path, &unknown).await, StatusCode::BAD_REQUEST, "TM1501");
+    let done = post(&app, Role::Operator, &path, &first).await;
+    let second = json!({ "set": { "slots.1.fields.name": "OTHER" }, "revision": seen });
+    let late = refused(&post(&app, Role::Operator, &path, &second).await, StatusCode::CONFLICT, "TM1511");
+
+    assert_eq!((done.status, &done.json()["status"]), (StatusCode::OK, &json!("pending")), "{done:?}");
+    assert!(late.contains("was changed since revision"), "{late}");
+    let data = look(&app, Role::Admin, &format!("{RENDERS}/{id}/data")).await;
+    assert_eq!(data["gfx_data"]["slots"][0]["fields"]["name"], "PHIL IVEY");
+}
+
+#[tokio::test]
 async fn mappings_and_profiles_are_brought_shown_and_forgotten() {
     let app = app().await;
     let profiles = look(&app, Role::Viewer, PROFILES).await;

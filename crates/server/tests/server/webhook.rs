@@ -102,6 +102,26 @@ async fn a_notice_arrives_as_sns_posts_it_and_signed_by_us() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chat_gets_the_summary_as_text_signed_and_with_the_id_of_the_delivery() {
+    let (url, got) = receiver("200 OK");
+    let mut message = message();
+    message.announcement.summary = "render 7 (A&B <x>) completed".into();
+
+    webhook(&url).in_format(Format::Slack).deliver(&message).await.unwrap();
+
+    let request = got.recv_timeout(Duration::from_secs(60)).unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    assert_eq!(body, "{\"text\":\"render 7 (A&amp;B &lt;x&gt;) completed\"}");
+    let expected = signature(b"geheim", Timestamp::from_micros(1_000_000), body);
+    assert!(head.contains(&format!("tidemill-signature: {expected}")), "{head}");
+    assert!(
+        head.contains("idempotency-key: alert-7") && head.contains("content-type: application/json"),
+        "{head}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_final_and_a_failure_is_not() {
     for (status, retry) in [("400 Bad Request", false), ("503 Busy", true), ("302 Found", false)] {
         let (url, got) = receiver(status);

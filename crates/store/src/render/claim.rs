@@ -7,8 +7,9 @@ use crate::crash_point;
 use crate::error::{Result, StoreError};
 use crate::tx::Renders;
 use tidemill_domain::lease::{Fence, Lease};
+use tidemill_domain::outbox::lifecycle_events::RenderChange;
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::{Act, BroadcastDate, Event, Policy, Render, RenderId, decide};
+use tidemill_domain::render::{Act, BroadcastDate, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 
@@ -114,6 +115,17 @@ impl Renders<'_> {
     ) -> Result<()> {
         tracing::error!(render.id = id.get(), %error, "the row of render {id} makes no sense, so it has failed");
         let code = error.code().to_string();
-        Ok(self.render_set_aside(id, &code, &error.to_string(), now).await?)
+        self.render_set_aside(id, &code, &error.to_string(), now).await?;
+        let (status, code) = (Status::Failed, Some(error.code()));
+        let change = RenderChange {
+            render: id,
+            composition: None,
+            cue_item: None,
+            status,
+            code,
+            output: None,
+            at: now,
+        };
+        self.notify_render_end(&change).await
     }
 }

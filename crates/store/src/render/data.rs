@@ -80,11 +80,20 @@ impl Renders<'_> {
     pub(super) async fn seal_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>> {
         let Some(sealed) = self.render_keys().seal(&object(id), text)? else { return Ok(None) };
         let key = sealed.key_id().to_owned();
-        self.render_data_save(id, &sealed.text(), &key).await?;
+        self.render_data_save(id, &sealed.text(), Some(&key)).await?;
         Ok(Some(key))
     }
 
-    /// The same for data that another program has stored in clear.
+    /// Stores other data, encrypted if there is a key, and returns the id of that key.
+    pub(super) async fn replace_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>> {
+        let key = self.seal_data(id, text).await?;
+        if key.is_none() {
+            self.render_data_save(id, text, None).await?;
+        }
+        Ok(key)
+    }
+
+    /// [`seal_data`](Self::seal_data) for data that another program has stored in clear.
     pub(super) async fn seal_clear_data(&mut self, id: RenderId) -> Result<Option<String>> {
         if self.render_keys().current().is_none() {
             return Ok(None);

@@ -23,6 +23,7 @@ pub struct RenderFilter {
     pub composition: Option<String>,
     pub worker: Option<String>,
     pub date: Option<BroadcastDate>,
+    pub batch: Option<RenderId>,
 }
 
 /// Renders per search.
@@ -101,8 +102,17 @@ impl Renders<'_> {
         before: Option<RenderId>,
         limit: u32,
     ) -> Result<Vec<RenderRecord>> {
+        let (from, before) = self.ids(filter, before).await?;
+        Ok(self.render_list(filter, None, from, before, limit).await?)
+    }
+
+    /// The lowest id that the filter can match, and one that is above all of them. A batch is one stretch of ids, so
+    /// nobody reads the long history beside it.
+    async fn ids(&mut self, filter: &RenderFilter, before: Option<RenderId>) -> Result<(i64, i64)> {
         let before = before.map_or(i64::MAX, RenderId::get);
-        Ok(self.render_list(filter, None, i64::MIN, before, limit).await?)
+        let Some(batch) = filter.batch else { return Ok((i64::MIN, before)) };
+        let end = self.render_batch_last(batch).await?.map_or(i64::MIN, |last| last.saturating_add(1));
+        Ok((batch.get(), before.min(end)))
     }
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error. The
@@ -116,13 +126,14 @@ impl Renders<'_> {
         limit: u32,
     ) -> Result<RenderSearch> {
         let status = filter.status.map(Status::as_str);
-        let before = before.map_or(i64::MAX, RenderId::get);
+        let (from, before) = self.ids(filter, before).await?;
         let skipped = i64::from(SEARCHED_MAX) - 1;
         let floor = match status {
+            _ if filter.batch.is_some() => None,
             Some(status) => self.render_floor_in_status(status, before, skipped).await?,
             None => self.render_floor(before, skipped).await?,
         };
-        let from = floor.unwrap_or(i64::MIN);
+        let from = floor.unwrap_or(from);
         let records = self.render_list(filter, text, from, before, limit).await?;
         Ok(RenderSearch { records, searched_to: floor.map(RenderId::new) })
     }
@@ -166,7 +177,7 @@ macro_rules! renders {
                     submitted_at, node_started_at, changed_at, remote_mark, staged_path, output_file_path,
                     output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at, updated_at,
                     started_at, completed_at, ended_at, duration_seconds{::double precision} as duration_seconds,
-                    revision, output_revision, previous_output_path
+                    revision, output_revision, previous_output_path, batch_id
              from render_queue ",
             $("{indexed by ", $index, "} ",)?
             $rest
@@ -253,7 +264,7 @@ statements! {
     ) -> Vec<RenderRecord> {
         bind(
             before, filter.status.map(Status::as_str), &filter.composition, &filter.worker,
-            filter.date.map(|date| date.to_string()), text, from, limit,
+            filter.date.map(|date| date.to_string()), text, from, limit, filter.batch,
         )
         renders!(
             "where id < $1
@@ -265,6 +276,7 @@ statements! {
                     or {position}(lower(coalesce(composition_id{::text}, '') || ' ' || coalesce(cue_item_id{::text}, '')
                                         || ' ' || coalesce(error_message, '')), lower($6)) > 0)
                and id >= $7
+               and ($9{::bigint} is null or batch_id = $9)
              order by id desc limit $8"
         )
     }
@@ -302,6 +314,18 @@ statements! {
         renders!(
             indexed by "render_queue_ended",
             "where ended_at is not null order by ended_at desc, id desc limit $1"
+        )
+    }
+
+    /// At most `limit` that ended before `cutoff`, the oldest first, after an instant and an id. Needs `render_queue_ended`.
+    fn render_list_ended_before(
+        cutoff: Timestamp, after: (Timestamp, RenderId), limit: u32,
+    ) -> Vec<CheckedRender> {
+        bind(cutoff, after.0, after.1, limit)
+        renders!(
+            indexed by "render_queue_ended",
+            "where ended_at is not null and ended_at < $1 and (ended_at, id{::bigint}) > ($2, $3)
+             order by ended_at, id limit $4"
         )
     }
 

@@ -3,8 +3,10 @@
 use super::object;
 use super::record::RenderRecord;
 use super::save::Change;
-use crate::error::Result;
+use super::submit::has_nul;
+use crate::error::{Result, StoreError};
 use crate::tx::Renders;
+use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};
 use tidemill_domain::render::{Decision, Event, Policy, RenderId, Status, decide};
@@ -57,6 +59,32 @@ impl Renders<'_> {
             Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
         };
         let order = Order { action: "render.retry", actor, reason, now };
+        self.order(record, &decision, order).await
+    }
+
+    /// Renders a render that has ended again, with this checked data. Refused if it is not at `revision` any more.
+    #[crate::boxed]
+    pub async fn correct(
+        &mut self,
+        id: RenderId,
+        revision: i64,
+        data: &Value,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<RenderChanged> {
+        if has_nul(data) {
+            return Err(StoreError::NulInRender);
+        }
+        let Some(mut record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
+        let now = self.now().await?;
+        let decided = order::check_revision(revision, record.revision);
+        let decision = match decided.and_then(|()| order::correct(&record.render, now)) {
+            Ok(decision) => decision,
+            Err(refusal) => return Ok(RenderChanged::Refused(refusal)),
+        };
+        record.key_id = self.replace_data(id, &data.to_string()).await?;
+        record.revision += 1;
+        let order = Order { action: "render.correct", actor, reason, now };
         self.order(record, &decision, order).await
     }
 

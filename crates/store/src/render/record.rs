@@ -23,6 +23,8 @@ stored! {
         /// The object it was ordered for.
         pub cue_item: Option<String> = "cue_item_id",
         pub priority: i64,
+        /// Its batch, if it was ordered in one.
+        pub batch: Option<RenderId> = "batch_id",
         /// Set at the first claim, at the latest.
         pub broadcast_date: Option<BroadcastDate>,
         /// If it waits or has ended: the last worker.

@@ -17,6 +17,7 @@ use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::outbox::lifecycle_events::RenderChange;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::order::may_be_published;
 use tidemill_domain::render::{Act, Decision, Phase, Render, RenderId, Status, Uid};
 use tidemill_domain::time::Timestamp;
 
@@ -75,7 +76,7 @@ impl Renders<'_> {
                 self.wake(RENDER_LEFTOVER);
             }
         }
-        self.publish_render_event(&record, before, change.now).await?;
+        self.tell_render_end(&record, before, change.now).await?;
         match after.status {
             Status::Pending if after.run_after <= change.now => self.wake(RENDER_WAITING),
             status if status.is_active() && before.cancel_requested_at != after.cancel_requested_at => {
@@ -123,20 +124,15 @@ impl Renders<'_> {
         Ok(self.render_attempt_end(after.id, epoch, outcome, after.reason.as_ref(), change.now).await?)
     }
 
-    /// Writes a lifecycle event for a render that has ended, if enabled.
-    pub(super) async fn publish_render_event(
-        &mut self,
-        record: &RenderRecord,
-        before: &Render,
-        at: Timestamp,
-    ) -> Result<()> {
+    /// Writes a lifecycle event for a render that has ended, if enabled, and the notices for alert channels.
+    async fn tell_render_end(&mut self, record: &RenderRecord, before: &Render, at: Timestamp) -> Result<()> {
         let after = &record.render;
         // A render cancelled by SQL ends when its worker gives it back.
         let is_given_back = matches!(before.lease, Lease::Held { .. });
         if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
             return Ok(());
         }
-        let event = self.lifecycle_events().of_render(&RenderChange {
+        let change = RenderChange {
             render: after.id,
             composition: record.composition.as_deref(),
             cue_item: record.cue_item.as_deref(),
@@ -144,16 +140,17 @@ impl Renders<'_> {
             code: after.reason.as_ref().map(|reason| reason.code),
             output: record.output_path.as_deref(),
             at,
-        });
-        if let Some(event) = event {
+        };
+        if let Some(event) = self.lifecycle_events().of_render(&change) {
             self.publish(&event).await?;
         }
-        Ok(())
+        self.notify_render_end(&change).await
     }
 }
 
 fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &Change<'_>) {
     let now = change.now;
+    let published = record.output_path.clone();
     record.set(after);
     record.updated_at = now;
     if after.job != before.job {
@@ -190,6 +187,11 @@ fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &C
             (None, None, None, None);
         // The same may have been ordered again meanwhile.
         record.gfx_hash = None;
+        if after.phase == Phase::Queued && may_be_published(before) {
+            record.output_revision += 1;
+            record.previous_output_path = published.or(record.previous_output_path.take());
+            (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
+        }
     }
 }
 
@@ -232,7 +234,7 @@ statements! {
             record.node_started_at, record.changed_at, &record.remote_mark, &record.staged_path, &record.output_path,
             record.output_bytes, &record.output_sha256, &record.poster_path, &record.gfx_hash, record.started_at,
             record.completed_at, record.ended_at, record.duration_seconds, record.updated_at, by,
-            &record.previous_output_path,
+            &record.previous_output_path, record.output_revision,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -242,7 +244,7 @@ statements! {
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
-             previous_output_path = $38,
+             previous_output_path = $38, output_revision = $39,
              lock_renewed_at = case when lock_expires_at {is not} $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1 and epoch = $2 and worker_id {is} $3"
@@ -326,7 +328,7 @@ statements! {
     }
 
     /// Goes through a JSON record, which fits any column type of an adopted table.
-    fn render_data_save(id: RenderId, text: &str, key: &str) -> () {
+    fn render_data_save(id: RenderId, text: &str, key: Option<&str>) -> () {
         postgres {
             "update render_queue
              set gfx_data = (

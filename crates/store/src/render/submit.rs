@@ -79,7 +79,7 @@ impl Renders<'_> {
 }
 
 /// Whether it contains NUL, also inside of JSON, which PostgreSQL rejects.
-fn has_nul(data: &Value) -> bool {
+pub(super) fn has_nul(data: &Value) -> bool {
     match data {
         Value::String(text) => text.contains('\0'),
         Value::Array(items) => items.iter().any(has_nul),

@@ -1,12 +1,15 @@
 //! Renders: the queue that dashboards write into, and what workers say about what they have.
 
 mod adopted;
+mod batch;
 mod board;
 mod composition;
 mod data;
 mod fence;
 mod metrics;
+mod notify;
 mod operate;
+mod purge;
 mod race;
 mod reap;
 mod rights;

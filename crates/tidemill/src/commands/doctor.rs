@@ -21,9 +21,9 @@ use tidemill_store::migration::MigrationState;
 use tidemill_store::url::Dialect;
 
 /// The name of a check and its result. A failure fails the whole command.
-type Check = (&'static str, Result<Verdict>);
+pub(super) type Check = (&'static str, Result<Verdict>);
 
-enum Verdict {
+pub(super) enum Verdict {
     Good(String),
     /// With a fix.
     Warning(String, String),
@@ -63,7 +63,7 @@ fn job_files(context: &Context) -> Result<Option<Verdict>> {
 }
 
 /// In a table each check has a line, with the fix below it.
-fn print(checks: &[Check], output: Output) -> Result<Exit> {
+pub(super) fn print(checks: &[Check], output: Output) -> Result<Exit> {
     let mut listing = Listing::new("tidemill.check/v1", &["check", "status", "detail", "fix"], "No checks.");
     let mut text = String::new();
     for (name, seen) in checks {
@@ -206,7 +206,7 @@ async fn kafka(context: &Context) -> Result<Option<Verdict>> {
 }
 
 /// Empty unless a render worker is configured.
-async fn renders(context: &Context) -> Result<Vec<Check>> {
+pub(super) async fn renders(context: &Context) -> Result<Vec<Check>> {
     let Some(setup) = WorkerSetup::of(context, Arc::new(SystemClock::new()))? else { return Ok(Vec::new()) };
     let Backends { farm, storage, inspector } = &setup.backends;
     let answers = |()| Good(format!("{} answers and accepts the secret", farm.name()));

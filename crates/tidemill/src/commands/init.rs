@@ -4,8 +4,9 @@ use crate::commands::prelude::*;
 use crate::config::Kind;
 use crate::config::key::{self, Key};
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const JOB: &str = include_str!("init/payments.yaml");
@@ -26,12 +27,20 @@ pub(super) fn run(arguments: &Init) -> Result<Exit> {
     let configuration = configuration();
     let files =
         [("tidemill.toml", configuration.as_str()), ("jobs/payments.yaml", JOB), ("payments.csv", ROWS)];
+    let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
+    write_new(folder, &files, arguments.force, fix)?;
+    write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
+}
+
+/// Writes files. If one of them exists, `force` replaces it; otherwise nothing is written, and `fix` says what to do.
+pub(super) fn write_new(folder: &Path, files: &[(&str, &str)], force: bool, fix: &str) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
-    if arguments.force {
+    if force {
         options.create(true).truncate(true);
     } else {
-        refuse_to_replace(folder, &files.map(|(name, _)| name))?;
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        refuse_to_replace(folder, &names, fix)?;
         // Another program may create one of them after the check.
         options.create_new(true);
     }
@@ -39,30 +48,39 @@ pub(super) fn run(arguments: &Init) -> Result<Exit> {
         let path = folder.join(name);
         write(&options, &path, text).map_err(|error| {
             let what = format!("cannot write {}", path.display());
-            let fix = "choose a writable folder: `tidemill init FOLDER`";
-            Failure::new(Code::OutputFailed, what, fix).because(error)
+            Failure::new(Code::OutputFailed, what, "choose a writable folder").because(error)
         })?;
     }
-    write_stdout(next_steps(folder, &files.map(|(name, _)| name)))
+    Ok(())
 }
 
 /// Lists all existing files at once, before anything is written.
-fn refuse_to_replace(folder: &Path, names: &[&str]) -> Result<()> {
+pub(super) fn refuse_to_replace(folder: &Path, names: &[&str], fix: &str) -> Result<()> {
     let exists = |name: &&&str| folder.join(name).symlink_metadata().is_ok();
     let existing: Vec<&str> = names.iter().filter(exists).copied().collect();
     if existing.is_empty() {
         return Ok(());
     }
     let what = format!("files already exist in {}: {}", folder.display(), existing.join(", "));
-    let fix = "choose another folder, `tidemill init FOLDER`, or replace them with --force";
     Err(Failure::new(Code::FileInTheWay, what, fix).because("nothing was written"))
 }
 
+/// Only its owner can read a file whose name ends with `.secret`.
 fn write(options: &OpenOptions, path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    options.open(path)?.write_all(text.as_bytes())
+    let mut options = options.clone();
+    let is_secret = path.extension().is_some_and(|ending| ending == "secret");
+    if is_secret {
+        options.mode(0o600);
+    }
+    let mut file = options.open(path)?;
+    if is_secret {
+        // The mode holds only for a file that did not exist.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.write_all(text.as_bytes())
 }
 
 fn next_steps(folder: &Path, names: &[&str]) -> String {

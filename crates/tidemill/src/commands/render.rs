@@ -1,10 +1,14 @@
 //! `tidemill render`: order renders, and turn them into verified files on the NAS with nexrender.
 
+mod batch;
+mod delete;
+mod init;
 mod look;
 mod mapping;
 mod operate;
 pub(super) mod setup;
 mod submit;
+mod template;
 pub(super) mod worker;
 pub(super) use setup::Setup;
 
@@ -22,8 +26,16 @@ use tidemill_store::Tx;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum RenderCommand {
-    /// Order a render
+    /// Write and check the configuration of a worker; asks on a terminal
+    #[command(after_help = examples(&[
+        "render init",
+        "render init --url http://render01:3000 --mount /mnt/nas",
+    ]))]
+    Init(init::Init),
+    /// Order a render, or one for each row of a CSV file
     Submit(submit::Submit),
+    /// Show how far a batch of renders is
+    Batch(batch::Batch),
     /// List renders, newest first
     List(look::List),
     /// Show a render with its attempts and status changes
@@ -31,9 +43,14 @@ pub(crate) enum RenderCommand {
     /// Cancel renders; a node that is rendering finishes, but its file is discarded
     Cancel(operate::Orders),
     /// Retry renders that failed, were cancelled or wait for their next attempt
-    Retry(operate::Orders),
+    Retry(operate::Retry),
+    /// Render a render that has ended again, with corrected data
+    Correct(operate::Correct),
     /// Recover renders whose worker disappeared, without waiting for the next check
     Recover(operate::Recover),
+    /// Delete renders that ended long ago; without --yes, only count them
+    #[command(alias = "purge")]
+    Delete(delete::Delete),
     /// Print the job that nexrender would get, without ordering a render
     Plan(submit::Plan),
     /// Wake all workers
@@ -56,11 +73,19 @@ pub(crate) enum RenderCommand {
         "render profile list",
     ]))]
     Profile(mapping::ProfileCommand),
+    /// After Effects projects: draft profiles and mappings, and check mappings
+    #[command(subcommand, after_help = examples(&[
+        "render template scan cyprusdesign.aepx",
+        "render template scan cyprusdesign.aepx --check mapping.csv",
+        "render template script",
+    ]))]
+    Template(template::TemplateCommand),
 }
 
 impl RenderCommand {
     pub(super) fn as_flags(&self) -> Vec<Flag> {
         match self {
+            Self::Init(init) => init.as_flags(),
             Self::Worker(worker) => worker.as_flags(),
             _ => Vec::new(),
         }
@@ -71,12 +96,16 @@ impl RenderCommand {
 pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exit> {
     refuse_supabase(context)?;
     match command {
+        RenderCommand::Init(arguments) => init::run(&arguments, context).await,
         RenderCommand::Submit(arguments) => submit::run(arguments, context).await,
+        RenderCommand::Batch(arguments) => batch::show(&arguments, context).await,
         RenderCommand::List(arguments) => look::list(arguments, context).await,
         RenderCommand::Show(arguments) => look::show(&arguments, context).await,
         RenderCommand::Cancel(orders) => operate::cancel(&orders, context).await,
         RenderCommand::Retry(orders) => operate::retry(&orders, context).await,
+        RenderCommand::Correct(arguments) => operate::correct(arguments, context).await,
         RenderCommand::Recover(arguments) => operate::recover(&arguments, context).await,
+        RenderCommand::Delete(arguments) => delete::run(&arguments, context).await,
         RenderCommand::Plan(arguments) => submit::plan(&arguments, context).await,
         RenderCommand::Poll => operate::poll(context).await,
         RenderCommand::Worker(arguments) => worker::run(&arguments, context).await,
@@ -84,6 +113,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,
         RenderCommand::Profile(profile) => mapping::run_profile(profile, context).await,
+        RenderCommand::Template(template) => template::run(&template, context).await,
     }
 }
 

@@ -36,6 +36,7 @@ pub use layer::Origin;
 pub use load::{Loaded, Value, load};
 pub use named::{ConnectionSettings, IssuerKey, IssuerSettings, RenderKey};
 pub use secret::Secret;
+pub(crate) use secret::holds_password;
 pub use settings::{
     Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,
 };

@@ -44,7 +44,7 @@ impl fmt::Display for Secret {
     }
 }
 
-pub(super) fn holds_password(url: &str) -> bool {
+pub(crate) fn holds_password(url: &str) -> bool {
     !passwords(url).is_empty()
 }
 

@@ -226,6 +226,10 @@ tables! {
         correction: RenderCorrection = "revision" =>
             "What happens to the published file of a render that is rendered again: it stays, or is moved aside.";
         events: Events = "off" => "Write render events to the outbox.";
+        keep_for: Option<Duration>, Period("1h", "3650d") =>
+            "How long a server keeps ended renders; forever if not set. Published files stay.";
+        notify: Option<String>, Text(1000) =>
+            "Alert channels that hear when a render ends, such as ops or failed:ops, separated by commas.";
         current_key: Option<String>, Text(32) =>
             "Key of render.keys that encrypts render data; the only one if not set.";
     }

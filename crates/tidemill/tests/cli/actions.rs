@@ -181,6 +181,7 @@ fn every_surface_refuses_an_impossible_action_alike() {
     assert_eq!(status, 200, "{granted}");
     site.stage.run(&["render", "submit", "ivey.json"]).succeeds();
     site.stage.run(&["render", "cancel", "1", "--reason", "a test"]).succeeds();
+    site.stage.run(&["render", "submit", "ivey.json"]).succeeds();
 
     let mut differences = Vec::new();
     for (action, object) in [
@@ -191,6 +192,7 @@ fn every_surface_refuses_an_impossible_action_alike() {
         (Action::PoolDelete, "etl"),
         (Action::RenderCancel, "1"),
         (Action::RenderRecover, "1"),
+        (Action::RenderCorrect, "2"),
     ] {
         let refusals = site.refusals(&Call::new(action, object));
         if refusals[0].is_none() || !are_alike(&refusals) {

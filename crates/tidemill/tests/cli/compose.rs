@@ -20,16 +20,16 @@ fn text() -> String {
 }
 
 /// A value of a service, also if it comes from what it has in common with others.
-fn of<'a>(services: &'a Yaml<'a>, service: &str, key: &str) -> &'a Yaml<'a> {
+pub(crate) fn of<'a>(services: &'a Yaml<'a>, service: &str, key: &str) -> &'a Yaml<'a> {
     let service = &services[service];
     service.as_mapping_get(key).unwrap_or_else(|| &service["<<"][key])
 }
 
-fn texts(list: &Yaml<'_>) -> Vec<String> {
+pub(crate) fn texts(list: &Yaml<'_>) -> Vec<String> {
     list.as_sequence().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
 }
 
-fn environment(services: &Yaml<'_>, service: &str) -> BTreeMap<String, String> {
+pub(crate) fn environment(services: &Yaml<'_>, service: &str) -> BTreeMap<String, String> {
     let variables = of(services, service, "environment").as_mapping().unwrap();
     variables
         .iter()

@@ -137,6 +137,40 @@ fn a_readme_that_does_not_say_how_the_program_is_found_is_found() {
     assert!(wrong.len() == 1 && wrong[0].contains("tidemill: command not found"), "{wrong:?}");
 }
 
+/// Does what the guide shows for the first render, with these values in place of its own, and waits for the file. Its
+/// commands.
+pub(crate) fn first_render(values: &[(&str, String)], output: &Path) -> Vec<String> {
+    let guide = fs::read_to_string(workspace().join("docs/guide/render.md")).unwrap();
+    let (_, section) = guide.split_once("\n## Your first render\n").unwrap();
+    let mut page = Page::read(section.split("\n## ").next().unwrap()).unwrap();
+    // What makes up for a farm and a NAS that are not there.
+    page.parts.retain(|part| !matches!(part, Part::Run { script, .. } if script.starts_with("export ")));
+    let mut commands = Vec::new();
+    for part in &mut page.parts {
+        if let Part::Run { script, exit, .. } = part {
+            let is_init = script.contains("render init");
+            for (value, real) in values.iter().filter(|_| is_init) {
+                assert_eq!(script.matches(value).count(), 1, "{value}: {script}");
+                *script = script.replace(value, real);
+            }
+            *exit = 0;
+        }
+        if let Part::Run { script, .. } | Part::Keep { script, .. } = part {
+            commands.extend(script.replace("\\\n", "").lines().map(str::to_owned));
+        }
+    }
+    let run = |script: String| Part::Run { line: 0, script, exit: 0 };
+    // Their NAS is mounted; ours is a folder.
+    page.parts.insert(0, run("export TIDEMILL_RENDER_MOUNT_CHECK=false".to_owned()));
+    let wait = format!("for i in {{1..600}}; do ls '{}'/*/*.mp4 && exit; sleep 0.2; done", output.display());
+    page.parts.push(run(format!("{wait}\ntidemill render show 1; exit 1")));
+    let nothing = Stage::new();
+    fs::write(nothing.path("tidemill.db"), "").unwrap();
+    let played = Stand::new(&nothing.path("tidemill.db"), None, Called::ByName).play(&page);
+    assert_eq!(played, Ok(()));
+    commands
+}
+
 /// The scripts and files of a page, without their comments, which are translated.
 fn code_of(document: &str) -> Vec<String> {
     let code = |part| match part {

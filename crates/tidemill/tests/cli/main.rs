@@ -11,6 +11,7 @@ mod compose;
 mod configuration;
 mod crash;
 mod demo;
+mod deploy;
 mod doctor;
 mod documents;
 mod emf;
@@ -55,8 +56,12 @@ mod pool_simulate;
 mod pool_step;
 mod reference;
 mod render;
+mod render_batch;
+mod render_delete;
 mod render_farm;
 mod render_file;
+mod render_init;
+mod render_template;
 mod render_worker;
 mod runbook;
 mod schedule;
@@ -181,6 +186,13 @@ impl Ran {
         assert!(self.stderr.contains("\n  fix: "), "{self:#?}");
         assert!(!self.stderr.contains("panicked") && !self.stderr.contains("RUST_BACKTRACE"), "{self:#?}");
         self
+    }
+
+    /// The same with `-o json`.
+    #[track_caller]
+    fn fails_as_json(&self, code: &str, exit: i32) {
+        let told: serde_json::Value = serde_json::from_str(&self.stderr).unwrap_or_default();
+        assert_eq!((self.code, told["code"].as_str()), (Some(exit), Some(code)), "{self:#?}");
     }
 
     #[track_caller]

@@ -8,6 +8,7 @@ use tidemill_store::scratch::Scratch;
 
 tidemill_store::on_both![
     a_render_is_ordered_listed_shown_cancelled_and_tried_again,
+    a_render_that_has_ended_is_corrected,
     data_is_encrypted_with_a_key_and_sealed_anew_with_another,
 ];
 
@@ -130,6 +131,49 @@ async fn a_render_is_ordered_listed_shown_cancelled_and_tried_again(database: Sc
         }
         stage.run(&arguments).fails("TM1546", 3);
     }
+}
+
+async fn a_render_that_has_ended_is_corrected(database: Scratch) {
+    let stage = known(Stage::on(database.url()));
+    submitted(&stage, &[]);
+    let correct = |flags: &[&str]| stage.run(&[&["render", "correct", "1"], flags].concat());
+    let shown = || json_of(&stage.run(&["render", "show", "1", "-o", "json"]));
+    let data = || {
+        let data = stage.run(&["render", "show", "1", "--data"]);
+        serde_json::from_str::<Value>(&data.succeeds().stdout).unwrap()
+    };
+    let early = correct(&["--set", "slots.1.fields.name=IVEY"]);
+    early.fails("TM1511", 5);
+    assert!(early.stderr.contains("has not ended") && early.stderr.contains("cancel it first"), "{early:#?}");
+    stage.run(&["render", "cancel", "1", "--reason", "wrong name"]).succeeds();
+    let looked_at = shown()["revision"].to_string();
+
+    // The same checks as of a new render; nothing changes.
+    correct(&["--set", "slots.9.fields.name=IVEY"]).fails("TM1501", 2);
+    correct(&["--set", "single_fields.table=1"]).fails("TM1503", 2);
+    correct(&["--set", "nonsense"]).fails("TM0002", 2);
+    fs::write(stage.path("blank.json"), "{}").unwrap();
+    correct(&["--data", "blank.json"]).fails("TM1503", 2);
+    let dry = correct(&["--set", "slots.1.fields.stack=300", "--dry-run"]);
+    assert!(dry.succeeds().stderr.contains("nothing changed"));
+    assert_eq!((data(), &shown()["status"]), (ivey(), &json!("cancelled")));
+
+    let sets = ["--set", "slots.1.fields.stack=300", "--set", "slots.1.fields.name=PHIL = IVEY"];
+    correct(&[&sets[..], &["--revision", &looked_at, "--reason", "he won"]].concat()).succeeds();
+
+    let mut expected = ivey();
+    expected["slots"][0]["fields"]["stack"] = json!(300);
+    expected["slots"][0]["fields"]["name"] = json!("PHIL = IVEY");
+    assert_eq!((data(), &shown()["status"]), (expected, &json!("pending")));
+    stage.run(&["render", "cancel", "1", "--reason", "wrong again"]).succeeds();
+    let late = correct(&["--revision", &looked_at]);
+    late.fails("TM1511", 5);
+    assert!(late.stderr.contains("was changed since"), "{late:#?}");
+    correct(&["--data", "ivey.json"]).succeeds();
+    assert_eq!(data(), ivey());
+    let log = stage.run(&["audit", "list", "-o", "json"]);
+    assert!(log.stdout.contains("render.correct") && log.stdout.contains("he won"), "{log:#?}");
+    assert!(!log.stdout.contains("IVEY"));
 }
 
 #[test]

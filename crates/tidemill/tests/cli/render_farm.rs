@@ -9,6 +9,7 @@ mod ghost;
 mod inventory;
 mod mixed;
 mod nas;
+mod notify;
 mod outage;
 mod queue;
 mod site;

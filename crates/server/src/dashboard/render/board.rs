@@ -110,7 +110,7 @@ pub(crate) fn address(state: &State, status: Option<Status>) -> String {
     format!("{}{}", state.path("/render"), RenderQuery::default().query(status, ""))
 }
 
-fn health(status: Status, count: Count) -> Health {
+pub(super) fn health(status: Status, count: Count) -> Health {
     match status {
         _ if count == Count::Exactly(0) => Health::Idle,
         Status::Failed => Health::Bad,

@@ -4,7 +4,7 @@ use super::board::RenderSummary;
 use super::page::{off, tabs};
 use super::row::{RowContext, bar, button, lease, size, state, title, took, waiting};
 use super::text::indented;
-use super::{attempt, poster, report};
+use super::{attempt, batch, poster, report};
 use crate::api::{Id, Read, id as parse_id, render};
 use crate::dashboard::part::{
     Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
@@ -20,7 +20,7 @@ use maud::{Markup, html};
 use serde_json::json;
 use tidemill_api::render::RenderDetail;
 use tidemill_domain::access::Permission;
-use tidemill_domain::action::{Action, Reason};
+use tidemill_domain::action::Action;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::render::lifecycle::Counts;
@@ -126,7 +126,7 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
             @if !actions.is_empty() {
                 div.acts { @for action in actions { (button(context, record, action)) } }
             }
-            (facts(context.times, record))
+            (facts(context, record))
         }
     };
     html! {
@@ -135,8 +135,8 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
     }
 }
 
-fn facts(times: &Times, record: &RenderRecord) -> Markup {
-    let (render, counts) = (&record.render, record.render.counts);
+fn facts(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
+    let (times, render, counts) = (context.times, &record.render, record.render.counts);
     html! {
         div.columns.apart {
             dl {
@@ -145,6 +145,9 @@ fn facts(times: &Times, record: &RenderRecord) -> Markup {
                 dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
                 dt { "Broadcast date" } dd { (value_or(record.broadcast_date, "set when a worker claims it")) }
                 dt { "Priority" } dd { (record.priority) }
+                @if let Some(batch_id) = record.batch {
+                    dt { "Batch" } dd { a href=(batch::address(context.state, batch_id)) { (batch_id) } }
+                }
                 dt { "Attempts" } dd { (tried(counts)) }
             }
             dl {
@@ -308,7 +311,22 @@ fn means(action: Action, render: &Render, now: Timestamp) -> Result<&'static str
     match action {
         Action::RenderCancel => order::may_cancel(render).map(|()| order::cancel_means(render)),
         Action::RenderRetry => order::retry(render, now).map(|_| order::retry_means(render)),
+        Action::RenderCorrect => order::correct(render, now).map(|_| order::correct_means(render)),
         _ => order::may_recover(render, now).map(|()| order::recover_means(render)),
+    }
+}
+
+/// The data to correct, for those who may see it. Others have to write all of it.
+fn data_field(record: &RenderRecord, data: Option<&str>) -> Markup {
+    html! {
+        input type="hidden" name="revision" value=(record.revision);
+        label.wide {
+            @match data {
+                Some(_) => "Data (gfx_data)",
+                None => "New data (gfx_data), if it changes; your role may not see the current data",
+            }
+            textarea name="data" rows="16" autocomplete="off" spellcheck="false" { (data.map(indented).unwrap_or_default()) }
+        }
     }
 }
 
@@ -326,16 +344,23 @@ pub(crate) async fn question(
     let back = back.unwrap_or(&address).to_owned();
     let word = action.label();
     let means = means(action, &record.render, now);
-    let refusal =
-        visit.refusal_of(Permission::Operate, &render::object(record.composition.as_deref())).or_else(|| {
-            means.err().map(|refusal| format!("Not possible: {refusal}. Instead: {}.", refusal.fix()))
-        });
+    let object = render::object(record.composition.as_deref());
+    let refusal = visit.refusal_of(Permission::Operate, &object).or_else(|| {
+        means.err().map(|refusal| format!("Not possible: {refusal}. Instead: {}.", refusal.fix()))
+    });
+    let data = match (action, visit.refusal_of(Permission::Administer, &object)) {
+        (Action::RenderCorrect, None) => tx.renders().data(id).await?,
+        _ => None,
+    };
     let hidden = form::hidden_with_back(&visit.principal, &back);
     let sheet = Sheet {
         question: format!("{word} render {id}, “{}”?", title(&record)),
         consequence: html! { @if let Ok(means) = means { p { (means) } } },
         form: SheetForm::Own { address: format!("{address}/{}", action.verb()), hidden },
-        fields: reason_field(WHY, Reason::Required, None),
+        fields: html! {
+            @if action == Action::RenderCorrect { (data_field(&record, data.as_deref())) }
+            (reason_field(WHY, action.declaration().reason, None))
+        },
         back,
         leave: "Go back",
         button: format!("{word} render {id}"),

@@ -2,8 +2,8 @@
 
 use super::board::{Board, PAGE_ROWS, RenderSummary, queue, regions};
 use super::row::{COLUMNS, RowContext, row};
-use crate::api::QueryString;
 use crate::api::render::{date, status};
+use crate::api::{QueryString, id};
 use crate::dashboard::part::{given, list_table, pager, panel, query, table};
 use crate::dashboard::region::show;
 use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Section};
@@ -29,6 +29,7 @@ pub(crate) struct RenderQuery {
     composition: String,
     text: String,
     date: String,
+    batch: String,
     before: Option<i64>,
 }
 
@@ -39,7 +40,7 @@ impl RenderQuery {
 
     /// Whether there is no filter but the status: then the page is live.
     fn is_plain(&self) -> bool {
-        let others = [&self.composition, &self.text, &self.date];
+        let others = [&self.composition, &self.text, &self.date, &self.batch];
         self.before.is_none() && others.into_iter().all(|text| given(text).is_none())
     }
 
@@ -57,6 +58,7 @@ impl RenderQuery {
             composition: given(&self.composition).map(str::to_owned),
             worker: None,
             date: given(&self.date).map(date).transpose()?,
+            batch: given(&self.batch).map(id).transpose()?.map(RenderId::new),
         })
     }
 
@@ -73,6 +75,7 @@ impl RenderQuery {
         has_text
             && (filter.composition.is_none() || filter.composition == record.composition)
             && (filter.date.is_none() || filter.date == record.broadcast_date)
+            && (filter.batch.is_none() || filter.batch == record.batch)
     }
 
     /// The query string of the same filter with another status, and `more` at its end.
@@ -82,6 +85,7 @@ impl RenderQuery {
             ("composition", &self.composition),
             ("text", &self.text),
             ("date", &self.date),
+            ("batch", &self.batch),
         ];
         query(fields, more)
     }
@@ -137,7 +141,7 @@ pub(crate) fn off(refusal: Option<&str>) -> Markup {
 pub(crate) fn tabs(visit: &PageContext, here: &str) -> Markup {
     html! {
         nav.chips aria-label="Pages about renders" {
-            @for (path, word) in [("/render", "Renders"), ("/render/workers", "Workers"), ("/render/profiles", "Profiles"), ("/render/mappings", "Mappings")] {
+            @for (path, word) in [("/render", "Renders"), ("/render/workers", "Workers"), ("/render/profiles", "Profiles"), ("/render/mappings", "Mappings"), ("/render/batch", "Order a batch")] {
                 a href=(visit.state.path(path)) aria-current=[(path == here).then_some("page")] { (word) }
             }
         }
@@ -157,6 +161,7 @@ fn filter_form(visit: &PageContext, query: &RenderQuery) -> Markup {
                     input name="text" value=(query.text) placeholder="in the composition, cue or error" autocomplete="off";
                 }
                 label { "Broadcast date" input name="date" type="date" value=(query.date); }
+                label { "Batch" input name="batch" inputmode="numeric" value=(query.batch) autocomplete="off"; }
                 div.row { button.do { "Show" } " " a href=(address) { "Clear" } }
             }
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::RenderId;
-use tidemill_domain::render::output::staged_for;
+use tidemill_engine::render::places::noted_poster;
 use tidemill_store::render::RenderRecord;
 use tokio::sync::Semaphore;
 
@@ -27,15 +27,10 @@ static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The path of the picture; none without a picture or a configured folder. Anyone who can write the database could name
-/// any path there, so only the path that Tidemill itself would choose counts.
+/// The path of the picture; none without a picture or a configured folder.
 pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
-    let noted = record.poster_path.as_ref()?;
-    let name = noted.rsplit('/').next().filter(|name| name.ends_with(".jpg"))?;
-    staged_for(name).filter(|uid| uid.render() == record.id())?;
     let folder = state.inner().parts.render.posters.as_ref()?;
-    let place = folder.join(name).ok()?.to_string();
-    (place == *noted).then_some(place)
+    noted_poster(folder, record.id(), record.poster_path.as_ref()?).map(|place| place.to_string())
 }
 
 pub(crate) async fn file(

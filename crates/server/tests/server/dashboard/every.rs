@@ -59,7 +59,11 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/render/{id}/data", "/render/1/data", Hostile),
     ("/render/{id}/cancel", "/render/2/cancel", Hostile),
     ("/render/{id}/retry", "/render/1/retry", Hostile),
+    ("/render/{id}/correct", "/render/1/correct", Hostile),
     ("/render/{id}/recover", "/render/2/recover", Hostile),
+    ("/render/batch", "/render/batch", Own),
+    ("/render/batches/{id}", "/render/batches/1", Hostile),
+    ("/render/batches/{id}/retry", "/render/batches/1/retry", Own),
     ("/render/workers", "/render/workers", Hostile),
     ("/render/profiles", "/render/profiles", Hostile),
     ("/render/mappings", "/render/mappings", Hostile),
@@ -108,7 +112,7 @@ async fn furnish(app: &App) -> Vec<(&'static str, String, Words)> {
     PAGES.iter().map(|(route, page, words)| (*route, path(page), *words)).collect()
 }
 
-/// A render that failed, one that is at work, and what is known of their composition.
+/// A render that failed and one that is at work, which are a batch, and what is known of their composition.
 async fn order_hostile(app: &App) {
     let order = async || {
         let mut new = new_render(HOSTILE);
@@ -119,6 +123,7 @@ async fn order_hostile(app: &App) {
     };
     fail(app, &order().await, HOSTILE).await;
     render_to(app, &order().await, 40.0).await;
+    sql(app, "update render_queue set batch_id = 1").await;
     beat(app, HOSTILE, 2, 1, WorkerState::Working).await;
     know(app, &[profile(HOSTILE)], &[mapping(HOSTILE, "Single - name")]).await;
 }

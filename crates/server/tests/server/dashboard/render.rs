@@ -1,5 +1,6 @@
 //! The pages of the renders, as a browser without JavaScript sees and uses them.
 
+mod batch;
 pub(super) mod composition;
 mod list;
 mod live;

@@ -8,11 +8,12 @@ use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::{RenderId, Work};
 use tidemill_domain::time::Clock;
-use tidemill_store::render::{Keys, NewRender, Notes, Submitted};
+use tidemill_store::render::{Keys, NewRender, Notes, RenderChanged, Submitted};
 use tidemill_store::{Store, StoreOptions};
 
 crate::on_both![
     with_a_key_nothing_is_stored_in_clear,
+    a_correction_is_encrypted_with_the_current_key,
     what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed,
     the_hash_of_a_job_tells_nothing_without_the_key,
     a_missing_or_wrong_key_is_named,
@@ -107,6 +108,31 @@ async fn with_a_key_nothing_is_stored_in_clear(bench: Bench) {
     assert_eq!(read(&sealing, id).await, clear());
     let read = sealing.begin().await.renders().document(id, Epoch::new(1)).await.unwrap();
     assert_eq!(read, Some(document));
+}
+
+async fn a_correction_is_encrypted_with_the_current_key(bench: Bench) {
+    let id = submit(&bench, &new_render()).await.id();
+    execute(&bench, "update render_queue set status = 'cancelled'").await;
+    let sealing = with_keys(&bench, keys(&[("k1", 1)], "k1")).await;
+    let mut tx = sealing.begin().await;
+    let revision = tx.renders().find(id).await.unwrap().unwrap().revision;
+
+    let done = tx.renders().correct(id, revision, &secret_render().data, &ann(), None).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let RenderChanged::Done { record, .. } = done else { panic!("{done:?}") };
+    assert_eq!(record.key_id.as_deref(), Some("k1"));
+    assert_eq!(*record, super::find(&sealing, id).await);
+    assert!(!stored(&bench).await.contains(SECRET));
+    assert_eq!(read(&sealing, id).await, clear());
+    // In clear again without a key, and then not taken for encrypted.
+    execute(&bench, "update render_queue set status = 'failed'").await;
+    let mut tx = bench.begin().await;
+    let revision = tx.renders().find(id).await.unwrap().unwrap().revision;
+    let done = tx.renders().correct(id, revision, &secret_render().data, &ann(), None).await.unwrap();
+    assert!(matches!(done, RenderChanged::Done { .. }), "{done:?}");
+    tx.commit().await.unwrap();
+    assert_eq!(read(&bench, id).await, clear());
 }
 
 async fn what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed(bench: Bench) {

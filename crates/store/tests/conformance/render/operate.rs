@@ -2,10 +2,12 @@
 
 use super::{MINUTE, ann, bring_to, claim, execute, find, ordered, policy, say, take_leftovers};
 use crate::Bench;
+use serde_json::{Value, json};
 use tidemill_domain::render::order::OrderRefusal;
 use tidemill_domain::render::{Act, Failure, Phase, RenderId, Status, Trouble, Work};
+use tidemill_domain::time::Timestamp;
 use tidemill_store::audit::AuditFilter;
-use tidemill_store::render::{RenderChanged, WorkerBeat, WorkerState};
+use tidemill_store::render::{Notes, RenderChanged, RenderRecord, WorkerBeat, WorkerState};
 
 crate::on_both![
     what_waits_is_cancelled_at_once,
@@ -14,6 +16,10 @@ crate::on_both![
     what_failed_is_tried_again_with_all_counts_at_nothing,
     what_could_only_not_be_published_is_not_rendered_again,
     what_was_cancelled_by_sql_and_is_wanted_again_leaves_its_ghost_behind,
+    a_completed_render_is_corrected_under_another_name,
+    of_two_who_correct_at_once_one_is_refused,
+    a_correction_by_us_and_one_by_sql_leave_the_same_row,
+    a_good_file_that_could_not_be_published_is_dropped_by_a_correction,
     a_render_is_recovered_by_hand_once_its_lease_has_lapsed,
     all_whose_workers_have_vanished_are_recovered_in_somebodys_name,
     an_order_for_a_render_that_is_not_there_says_so,
@@ -32,6 +38,30 @@ async fn retry(bench: &Bench, id: RenderId) -> RenderChanged {
     let done = tx.renders().retry(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     done
+}
+
+/// The table id that corrections write.
+fn corrected() -> Value {
+    json!({ "single_fields": { "table_id": "나" } })
+}
+
+async fn correct(bench: &Bench, id: RenderId, revision: i64) -> RenderChanged {
+    let mut tx = bench.begin().await;
+    let done = tx.renders().correct(id, revision, &corrected(), &ann(), Some("wrong table")).await.unwrap();
+    tx.commit().await.unwrap();
+    if let RenderChanged::Done { record, .. } = &done {
+        assert_eq!(**record, find(bench, id).await, "what is answered is what is stored");
+    }
+    done
+}
+
+/// A render whose file is published.
+async fn published(bench: &Bench) -> RenderId {
+    let claimed = bring_to(bench, Phase::Publishing).await;
+    let id = claimed.record.id();
+    let notes = Notes { output_path: Some("/nas/Chips_1.mp4"), ..Notes::default() };
+    super::say_with(bench, id, claimed.fence, Work::Published, notes).await.unwrap();
+    id
 }
 
 async fn recover(bench: &Bench, id: RenderId) -> RenderChanged {
@@ -102,6 +132,80 @@ async fn what_has_ended_or_is_published_is_not_cancelled(bench: Bench) {
     assert_eq!(cancel(&bench, id).await, RenderChanged::Refused(ended));
     assert_eq!(retry(&bench, id).await, RenderChanged::Refused(OrderRefusal::Completed));
     assert_eq!(audited(&bench, id).await.len(), 1, "only that it was ordered");
+}
+
+async fn a_completed_render_is_corrected_under_another_name(bench: Bench) {
+    let id = published(&bench).await;
+    let before = find(&bench, id).await;
+
+    assert_eq!(status(&correct(&bench, id, before.revision).await), (Status::Completed, Status::Pending));
+
+    let record = find(&bench, id).await;
+    assert_eq!(
+        (record.output_revision, record.previous_output_path.as_deref()),
+        (2, Some("/nas/Chips_1.mp4"))
+    );
+    assert_eq!((record.output_path, record.render.job, record.completed_at), (None, None, None));
+    let data = bench.begin().await.renders().data(id).await.unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&data).unwrap(), corrected());
+    let entry = audited(&bench, id).await.remove(0);
+    let told = (entry.0.as_str(), entry.1.as_str(), entry.2.as_str(), entry.3.as_str());
+    assert_eq!(told, ("render.correct", "completed", "pending", "wrong table"));
+    let again = claim(&bench, 2).await;
+    assert_eq!((again.act, again.fence.epoch.get(), again.record.output_revision), (Act::Prepare, 2, 2));
+    let refused = RenderChanged::Refused(OrderRefusal::NotEnded { status: Status::Preparing });
+    assert_eq!(correct(&bench, id, find(&bench, id).await.revision).await, refused);
+}
+
+async fn of_two_who_correct_at_once_one_is_refused(bench: Bench) {
+    let id = published(&bench).await;
+    let looked_at = find(&bench, id).await.revision;
+
+    let [first, second] = [correct(&bench, id, looked_at).await, correct(&bench, id, looked_at).await];
+
+    assert_eq!(status(&first).1, Status::Pending);
+    let current = find(&bench, id).await.revision;
+    let refused = OrderRefusal::Changed { expected: looked_at, current };
+    assert_eq!(second, RenderChanged::Refused(refused));
+    assert_eq!(find(&bench, id).await.output_revision, 2);
+}
+
+async fn a_correction_by_us_and_one_by_sql_leave_the_same_row(bench: Bench) {
+    let (ours, by_sql) = (published(&bench).await, published(&bench).await);
+
+    let _done = correct(&bench, ours, find(&bench, ours).await.revision).await;
+    let change = format!(
+        "update render_queue set status = 'pending', gfx_data = '{}' where id = {by_sql}",
+        corrected()
+    );
+    execute(&bench, &change).await;
+
+    let plain = |mut record: RenderRecord| {
+        record.render.id = RenderId::new(0);
+        let unlike = [&mut record.render.run_after, &mut record.updated_at, &mut record.created_at];
+        unlike.into_iter().for_each(|at| *at = Timestamp::EPOCH);
+        record.revision = 0;
+        record
+    };
+    assert_eq!(plain(find(&bench, ours).await), plain(find(&bench, by_sql).await));
+}
+
+async fn a_good_file_that_could_not_be_published_is_dropped_by_a_correction(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Copying).await;
+    let id = claimed.record.id();
+    let refused = Work::Failed(Trouble::new(Failure::NasRefused, "read-only"));
+    say(&bench, &claimed, refused).await;
+    bench.advance(MINUTE);
+    for job in take_leftovers(&bench).await {
+        let mut tx = bench.begin().await;
+        assert!(tx.renders().settle_leftover(id, claimed.fence.epoch).await.unwrap(), "{job:?}");
+        tx.commit().await.unwrap();
+    }
+
+    assert_eq!(status(&correct(&bench, id, find(&bench, id).await.revision).await).1, Status::Pending);
+
+    assert_eq!(take_leftovers(&bench).await[0].4, tidemill_domain::render::lifecycle::File::Delete);
+    assert_eq!((claim(&bench, 2).await.act, find(&bench, id).await.output_revision), (Act::Prepare, 1));
 }
 
 async fn what_failed_is_tried_again_with_all_counts_at_nothing(bench: Bench) {

@@ -21,6 +21,9 @@ pub(crate) struct List {
     /// Only renders of this broadcast date, such as 2026-11-15
     #[arg(long, value_name = "DATE", help_heading = "Filters")]
     date: Option<String>,
+    /// Only renders of this batch
+    #[arg(long, value_name = "BATCH", value_parser = render_id, help_heading = "Filters")]
+    batch: Option<RenderId>,
     /// Only renders with a lower id, for the next page
     #[arg(long, value_name = "RENDER", value_parser = render_id)]
     before: Option<RenderId>,
@@ -47,9 +50,9 @@ fn status(text: &str) -> Result<Status, String> {
 }
 
 pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit> {
-    let List { status, composition, worker, date, before, limit } = arguments;
+    let List { status, composition, worker, date, batch, before, limit } = arguments;
     let date = date.as_deref().map(submit::date).transpose()?;
-    let filter = RenderFilter { status, composition, worker, date };
+    let filter = RenderFilter { status, composition, worker, date, batch };
     let mut tx = context.read().await?;
     let renders = tx.renders().list(&filter, before, limit + 1).await?;
     let columns = "id status phase? progress? composition priority?? worker? attempts?? created_at error_code output_path??";

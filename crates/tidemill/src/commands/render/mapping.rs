@@ -73,13 +73,14 @@ pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Ex
     }
 }
 
-struct Import {
+#[derive(Default)]
+pub(super) struct Import {
     replace: bool,
     dry_run: bool,
 }
 
 /// Imports all rows or none.
-async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit> {
+pub(super) async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let actor = context.actor();
     let compositions: BTreeSet<&str> = rows.iter().map(|row| row.composition.as_str()).collect();
@@ -175,7 +176,7 @@ pub(super) async fn run_profile(command: ProfileCommand, context: &Context) -> R
 }
 
 /// Imports all profiles or none.
-async fn import_profiles(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit> {
+pub(super) async fn import_profiles(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit> {
     let mut tx = context.begin().await?;
     let columns = &["composition", "result"];
     let mut listing = Listing::new("tidemill.render_profile_import/v1", columns, "Nothing to import.");

@@ -1,14 +1,17 @@
-//! `render cancel`, `retry`, `recover`, `poll` and `reseal`.
+//! `render cancel`, `retry`, `correct`, `recover`, `poll` and `reseal`.
 
-use super::{Setup, render_id, unknown};
+use super::submit::warn;
+use super::{Setup, batch, read_data, render_id, unknown};
 use crate::commands::finish;
 use crate::commands::job::reason;
 use crate::commands::prelude::*;
 use serde_json::Value;
+use std::path::PathBuf;
 use tidemill_domain::render::{RenderId, Status};
-use tidemill_store::render::{RENDER_WAITING, RenderChanged};
+use tidemill_engine::render::Correction;
+use tidemill_store::Tx;
+use tidemill_store::render::{RENDER_WAITING, RenderChanged, RenderRecord};
 use tidemill_store::url::Dialect;
-use tidemill_store::{StoreError, Tx};
 
 const BATCH: u32 = 100;
 
@@ -17,6 +20,22 @@ pub(crate) struct Orders {
     /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
     ids: Vec<RenderId>,
+    /// Show what would change, without changing it
+    #[arg(long)]
+    dry_run: bool,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Retry {
+    /// Ids of the renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present = "batch")]
+    ids: Vec<RenderId>,
+    /// All failed renders of this batch
+    #[arg(long, value_name = "BATCH", value_parser = render_id, conflicts_with = "ids")]
+    batch: Option<RenderId>,
     /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
@@ -44,10 +63,59 @@ pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit> {
     order(run, context, async |tx, id| tx.renders().cancel(id, &actor, reason).await).await
 }
 
-pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit> {
+pub(super) async fn retry(orders: &Retry, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
-    let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
+    let mut ids = orders.ids.clone();
+    if let Some(batch) = orders.batch {
+        let mut tx = context.read().await?;
+        batch::find(&mut tx, batch).await?;
+        ids.extend(tx.renders().failed_in_batch(batch).await?.iter().map(RenderRecord::id));
+    }
+    let run = Run { ids: &ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().retry(id, &actor, reason).await).await
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Correct {
+    /// Id of the render
+    #[arg(value_name = "RENDER", value_parser = render_id)]
+    id: RenderId,
+    /// JSON file with the whole corrected data (gfx_data); - for standard input
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Set a value, such as single_fields.title=Final or slots.1.fields.name=IVEY (the slot with the number 1)
+    #[arg(long, value_name = "PATH=VALUE", value_parser = assignment)]
+    set: Vec<(String, Value)>,
+    /// Refuse if the render is not at this revision any more; `render show` has it
+    #[arg(long, value_name = "NUMBER")]
+    revision: Option<i64>,
+    /// Check the correction without rendering
+    #[arg(long)]
+    dry_run: bool,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: Option<String>,
+}
+
+/// What is no JSON is a text.
+fn assignment(text: &str) -> Result<(String, Value), String> {
+    let (path, value) = text.split_once('=').ok_or("use the form PATH=VALUE")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((path.to_owned(), value))
+}
+
+pub(super) async fn correct(arguments: Correct, context: &Context) -> Result<Exit> {
+    let allow = Setup::allow_if_known(&context.settings().render)?;
+    let (actor, reason) = (context.actor(), arguments.reason.as_deref());
+    let data = arguments.data.as_deref().map(read_data).transpose()?;
+    let correction = Correction { data, set: arguments.set, revision: arguments.revision };
+    let run = Run { ids: &[arguments.id], is_dry: arguments.dry_run };
+    order(run, context, async |tx, id| {
+        let done = correction.apply(tx, id, allow.as_ref(), &actor, reason).await?;
+        warn(&done.warnings, context);
+        Ok::<_, Failure>(done.changed)
+    })
+    .await
 }
 
 pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit> {
@@ -91,11 +159,14 @@ fn row(id: RenderId, change: Option<(Status, Status)>, refusal: Option<String>) 
 }
 
 /// Runs one transaction per render. A dry run rolls back.
-async fn order(
+async fn order<E>(
     run: Run<'_>,
     context: &Context,
-    give: impl AsyncFn(&mut Tx, RenderId) -> Result<RenderChanged, StoreError>,
-) -> Result<Exit> {
+    give: impl AsyncFn(&mut Tx, RenderId) -> Result<RenderChanged, E>,
+) -> Result<Exit>
+where
+    Failure: From<E>,
+{
     let store = context.store().await?;
     let (mut listing, mut refusals) = (changes(), Vec::new());
     for id in run.ids.iter().copied() {

@@ -3,14 +3,16 @@
 use crate::commands::prelude::*;
 use crate::config::Render;
 use std::fmt::Display;
+use std::sync::Arc;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::retry_rules::Patience;
 use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy};
 use tidemill_domain::schedule::Zone;
-use tidemill_engine::render::Places;
-use tidemill_nexrender::{Mount, Place, StorageOptions};
+use tidemill_engine::SystemClock;
+use tidemill_engine::render::{Places, RenderFiles, Storage};
+use tidemill_nexrender::{Mount, NasStorage, Place, StorageOptions};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -96,28 +98,47 @@ impl Setup {
 
     /// The NAS: where nodes write files, and where files are published.
     pub(crate) fn storage(&self, settings: &Render) -> StorageOptions {
-        let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&self.mount)) {
-            (true, true) => Mount::At(self.mount.clone()),
-            _ => Mount::Local,
-        };
-        // With a sentinel file, that file alone proves that the NAS is mounted.
-        let (staging, output) = match &settings.mount_sentinel {
-            Some(name) => (Mount::Local, Mount::Sentinel(name.clone())),
-            None => (at(&self.staging), at(&self.output)),
-        };
-        let staging = Place { folder: self.staging.clone(), mount: staging };
-        StorageOptions::new(staging, Place { folder: self.output.clone(), mount: output })
+        StorageOptions::new(self.place(&self.staging, settings), self.place(&self.output, settings))
     }
 
-    pub(crate) fn allow(settings: &Render) -> Result<AllowList> {
+    fn place(&self, folder: &LocalPath, settings: &Render) -> Place {
+        let is_below = settings.mount_check && folder.is_in(&self.mount);
+        let mount = match &settings.mount_sentinel {
+            // With a sentinel file, that file alone proves that the NAS is mounted.
+            Some(name) if *folder == self.output => Mount::Sentinel(name.clone()),
+            None if is_below => Mount::At(self.mount.clone()),
+            _ => Mount::Local,
+        };
+        Place { folder: folder.clone(), mount }
+    }
+
+    /// The files of ended renders, for retention: one storage for each folder.
+    pub(crate) fn files(&self, settings: &Render, clock: &Arc<SystemClock>) -> RenderFiles {
+        let of = |folder: &LocalPath| -> Arc<dyn Storage> {
+            let options =
+                StorageOptions::new(self.place(folder, settings), self.place(&self.output, settings));
+            Arc::new(NasStorage::new(options, clock.clone()))
+        };
+        let posters = of(self.places.posters.as_ref().unwrap_or(&self.staging));
+        let (staging, films) = (of(&self.staging), of(&self.output));
+        RenderFiles { places: self.places.clone(), staging, posters, films }
+    }
+
+    /// None on a host whose configuration does not have it: then workers check.
+    pub(crate) fn allow_if_known(settings: &Render) -> Result<Option<AllowList>> {
         let mut faults = Faults::default();
-        let allow = allow(settings, &mut faults);
+        let allow = settings.template_folders.as_ref().map(|_| allow(settings, &mut faults));
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
     }
 
     /// Only the folder of posters; none when `render.mount` is not set or wrong.
     pub(crate) fn posters(settings: &Render) -> Option<LocalPath> {
         folders(settings, &mut Faults::default()).map(|folders| folders.posters)
+    }
+
+    /// Only the folder above the output, which nodes have to see, too.
+    pub(crate) fn shared(settings: &Render) -> Option<LocalPath> {
+        folders(settings, &mut Faults::default()).map(|folders| folders.shared)
     }
 
     pub(crate) fn policy(settings: &Render) -> Result<Policy> {
@@ -128,6 +149,8 @@ impl Setup {
 
 struct Folders {
     mount: LocalPath,
+    /// The folder above the output.
+    shared: LocalPath,
     output: LocalPath,
     staging: LocalPath,
     posters: LocalPath,
@@ -150,7 +173,7 @@ fn folders(settings: &Render, faults: &mut Faults) -> Option<Folders> {
     };
     let staging = other("render.staging_folder", &settings.staging_folder, ".staging");
     let posters = other("render.poster_folder", &settings.poster_folder, ".posters");
-    Some(Folders { output, staging: staging?, posters: posters?, mount })
+    Some(Folders { output, staging: staging?, posters: posters?, shared: beside, mount })
 }
 
 fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<Places> {

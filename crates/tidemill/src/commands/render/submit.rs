@@ -1,6 +1,6 @@
 //! `render submit` orders a render. `render plan` only prints the job that nexrender would get. Both report all problems.
 
-use super::{FileFormat, Setup, read_data, read_table, render_id};
+use super::{FileFormat, Setup, batch, read_data, read_table, render_id};
 use crate::commands::finish;
 use crate::commands::prelude::*;
 use std::path::PathBuf;
@@ -18,37 +18,46 @@ use tidemill_store::render::{NewRender, Submitted};
 #[derive(Args, Debug)]
 pub(crate) struct Submit {
     /// JSON file with the data (gfx_data); - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "csv")]
+    file: Option<PathBuf>,
+    /// CSV file with a header, instead: each row becomes a render, all or none; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "cue_item"])]
+    pub(super) csv: Option<PathBuf>,
+    /// Field of a column with another name, such as "Player=Slot 1 - name"; "Notes=" leaves a column out
+    #[arg(long, value_name = "COLUMN=FIELD", value_parser = batch::mapped, requires = "csv")]
+    pub(super) map: Vec<(String, String)>,
     /// Composition, if the data does not name it
     #[arg(long, value_name = "NAME")]
-    composition: Option<String>,
+    pub(super) composition: Option<String>,
     /// Cue item; the same data for the same cue item is ordered only once
     #[arg(long, value_name = "ID")]
     cue_item: Option<String>,
     /// Higher priorities render first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    priority: i32,
+    pub(super) priority: i32,
     /// When the render goes on air, such as 2026-11-15T18:00:00Z
     #[arg(long, value_name = "TIME")]
-    deadline: Option<Timestamp>,
+    pub(super) deadline: Option<Timestamp>,
     /// Broadcast date, such as 2026-11-15
     #[arg(long, value_name = "DATE")]
-    date: Option<String>,
+    pub(super) date: Option<String>,
     /// Check the order without placing it
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
-pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
-    let text = read_data(&arguments.file)?;
+pub(super) async fn run(mut arguments: Submit, context: &Context) -> Result<Exit> {
+    if let Some(table) = arguments.csv.take() {
+        return batch::submit(table, arguments, context).await;
+    }
+    // Without a table the command line has a file.
+    let text = read_data(&arguments.file.unwrap_or_default())?;
     let broadcast_date = arguments.date.as_deref().map(date).transpose()?;
-    // The allow list can be checked only on a host that has it in its configuration.
-    let settings = &context.settings().render;
-    let allow = settings.template_folders.is_some().then(|| Setup::allow(settings)).transpose()?;
+    let allow = Setup::allow_if_known(&context.settings().render)?;
     let mut tx = context.begin().await?;
     let material = Material::read(&mut tx, &text, arguments.composition.as_deref()).await?;
     material.check(allow.as_ref())?;
-    warn(&material, context);
+    warn(&material.warnings(), context);
     let (data, composition) = (material.data, Some(material.profile.composition.clone()));
     let Submit { cue_item, priority, deadline, .. } = arguments;
     let order = NewRender { composition, data, cue_item, priority, deadline, broadcast_date };
@@ -67,8 +76,8 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn warn(material: &Material, context: &Context) {
-    material.warnings().iter().for_each(|warning| context.note(&format!("warning: {warning}")));
+pub(super) fn warn(warnings: &[String], context: &Context) {
+    warnings.iter().for_each(|warning| context.note(&format!("warning: {warning}")));
 }
 
 pub(super) fn date(text: &str) -> Result<BroadcastDate> {
@@ -132,7 +141,7 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     write_stdout(format!("{document:#}\n"))?;
     context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
-    warn(&material, context);
+    warn(&material.warnings(), context);
     if let Err(failure) = setup.check_nodes() {
         context.note(&format!("a worker would not start: {}", failure.summary()));
     }

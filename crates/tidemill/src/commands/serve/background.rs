@@ -2,6 +2,7 @@
 
 use super::rules;
 use crate::commands::prelude::*;
+use crate::commands::render::Setup;
 use crate::config::{Secret, Settings};
 use crate::declared::JobFolder;
 use crate::telemetry;
@@ -13,6 +14,7 @@ use tidemill_engine::job::command::log::sweep_hourly;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, gauge, purge, recovery, reload};
 use tidemill_engine::pool::{self, Pools, keeper, on_demand, probe};
+use tidemill_engine::render::RenderFiles;
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
 use tidemill_server::mail::{Mail, MailOptions};
 use tidemill_server::webhook::Webhook;
@@ -23,12 +25,17 @@ pub(super) struct Background {
     alerting: Alerting,
     pub(super) settings: Settings,
     job_folder: Option<Arc<JobFolder>>,
+    /// Where this host reaches the NAS.
+    render_files: Option<RenderFiles>,
 }
 
 impl Background {
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Self> {
-        let (alerting, settings) = (alerting(context, clock)?, context.settings().clone());
-        Ok(Self { alerting, settings, job_folder: context.job_folder.clone() })
+        let settings = context.settings().clone();
+        let render_files =
+            Setup::read(&settings.render).ok().map(|setup| setup.files(&settings.render, &clock));
+        let alerting = alerting(context, clock)?;
+        Ok(Self { alerting, settings, job_folder: context.job_folder.clone(), render_files })
     }
 
     /// The loops, which end when the set is dropped, and those of them that launch jobs.
@@ -38,7 +45,9 @@ impl Background {
         launcher: &Launcher,
         pools: &Pools,
     ) -> (JoinSet<()>, [AbortHandle; 2]) {
-        let Settings { jobs, server, probes, on_demand: hooks, pools: pool_settings, .. } = self.settings;
+        let Settings {
+            jobs, server, probes, on_demand: hooks, pools: pool_settings, render: renders, ..
+        } = self.settings;
         let (mut all, store) = (JoinSet::new(), pools.store());
         all.spawn(reaper::run(process.clone()));
         all.spawn(self.alerting.run(process.clone()));
@@ -52,6 +61,9 @@ impl Background {
         // Without `jobs.keep_for` and `jobs.keep_instances`, everything is kept.
         if let Ok(retention) = Retention::new(jobs.keep_for, jobs.keep_instances, Unfinished::Keep) {
             all.spawn(purge::run(process.clone(), retention));
+        }
+        if let Some(older_than) = renders.keep_for {
+            all.spawn(render::purge::run(process.clone(), older_than, self.render_files));
         }
         if let Some(logs) = launcher.log_folder() {
             all.spawn(sweep_hourly(process.clone(), logs.clone()));

@@ -209,6 +209,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         ffmpeg = "/opt/ffmpeg"
         correction = "replace"
         events = "on"
+        keep_for = "30d"
+        notify = "ops, failed:desk"
         current_key = "k1"
         [lambda]
         function = "agent"
@@ -329,6 +331,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "/opt/ffmpeg",
             "replace",
             "on",
+            "30d",
+            "ops, failed:desk",
             "k1",
             "agent",
             "verify",

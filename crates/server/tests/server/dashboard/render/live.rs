@@ -23,10 +23,12 @@ async fn every_patch_is_word_for_word_what_its_page_has() {
     render_to(&app, &claim(&app, "w").await, 10.0).await;
     ordered(&app, "Waiting").await;
     beat(&app, "w", 1, 1, WorkerState::Working).await;
+    super::super::job::sql(&app, "update render_queue set batch_id = 1").await;
     let _stop = produce(&app);
 
     for (path, page, regions) in [
-        ("/render", "renders:all:on", &["chips", "banner", "at-work", "waiting", "ended"][..]),
+        ("/render/batches/1", "render-batch:1:on", &["head", "failed"][..]),
+        ("/render", "renders:all:on", &["chips", "banner", "at-work", "waiting", "ended"]),
         ("/render?status=failed", "renders:failed:on", &["chips", "ended"]),
         ("/render?status=pending", "renders:pending:on", &["waiting"]),
         (&format!("/render/{running}"), "render:2:on", &["head", "file", "attempts", "report", "changes"]),

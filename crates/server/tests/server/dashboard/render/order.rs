@@ -68,6 +68,49 @@ async fn what_failed_is_tried_again_and_what_vanished_is_taken_back() {
 }
 
 #[tokio::test]
+async fn a_published_render_is_corrected_on_its_page_by_those_who_may() {
+    let app = App::closed().await;
+    let id = ordered(&app, "A").await;
+    let rows = [composition::mapping("A", "Slot 1 - name")];
+    composition::know(&app, &[composition::profile("A")], &rows).await;
+    complete(&app, &claim(&app, "w").await).await;
+    let admin = Browser::log_in(&app, Role::Admin).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let path = format!("/render/{id}/correct");
+
+    let list = operator.get("/render").await.text;
+    assert!(row_text(&list, id).contains("Correct…"), "{}", row_text(&list, id));
+    let asked = admin.get(&path).await.text;
+    assert!(asked.contains("Correct render 1, “A”?") && asked.contains("render.correction"), "{asked}");
+    assert!(between(&asked, "<textarea", "</textarea>").contains("PHIL IVEY"), "{asked}");
+    let hidden = operator.get(&path).await.text;
+    assert!(hidden.contains("may not see the current data") && !hidden.contains("IVEY"), "{hidden}");
+    let revision = between(&asked, "name=\"revision\" value=\"", "\"").to_owned();
+    let form = |name: &str, reason: &str| {
+        let fields = format!("%7B%22slot_number%22:1,%22fields%22:%7B%22name%22:%22{name}%22%7D%7D");
+        format!("data=%7B%22slots%22:[{fields}]%7D&revision={revision}&reason={reason}")
+    };
+    let blank = admin.submit(&path, &path, &form("", "x")).await;
+    assert_eq!(
+        (blank.status, blank.text.contains("TM1503")),
+        (StatusCode::BAD_REQUEST, true),
+        "{}",
+        blank.text
+    );
+    assert_eq!(status(&app, id).await, Status::Completed);
+
+    let done = admin.submit(&path, &path, &form("Right", "wrong+name")).await;
+
+    assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/render/1"), "{}", done.text);
+    let record = find(&app, id).await;
+    assert_eq!((record.render.status, record.output_revision), (Status::Pending, 2));
+    let data = app.store.read().await.unwrap().renders().data(id).await.unwrap().unwrap();
+    assert!(data.contains("Right"), "{data}");
+    let late = operator.submit(&format!("/render/{id}/cancel"), &path, &form("Other", "me+too")).await;
+    assert_eq!((late.status, late.text.contains("was changed since")), (StatusCode::CONFLICT, true));
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_is_disabled_with_the_reason_that_the_api_gives() {
     let app = App::closed().await;
     let operator = Browser::log_in(&app, Role::Operator).await;

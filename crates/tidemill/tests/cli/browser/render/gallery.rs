@@ -66,7 +66,7 @@ fn paint(nas: &Nas, done: &Claimed) -> PathBuf {
 }
 
 /// Something of everything: the first has its film, the second has failed, the third and the fourth are rendered, the fifth
-/// is to be tried again, and three wait.
+/// is to be tried again, and three wait. The second to the sixth are a batch.
 pub(in super::super) async fn furnish(store: &Store, nas: &Nas) {
     describe(store).await;
     order(store, COMPOSITION, "cue-10", 0).await;
@@ -116,6 +116,9 @@ pub(in super::super) async fn furnish(store: &Store, nas: &Nas) {
     ] {
         order(store, composition, cue, priority).await;
     }
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test("update render_queue set batch_id = 2 where id between 2 and 6").await.unwrap();
+    tx.commit().await.unwrap();
 }
 
 #[test]

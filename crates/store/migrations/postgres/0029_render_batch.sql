@@ -1,0 +1,4 @@
+-- Renders that were ordered together from a table: the id of the first one.
+alter table render_queue add column if not exists batch_id bigint;
+
+create index if not exists render_queue_batch on render_queue (batch_id, id) where batch_id is not null;
