@@ -201,11 +201,11 @@ fn unknown(name: &str, mapped: Option<&String>) -> String {
         "Slot 1 - name, Single - name, Flag 1, composition, cue_item, priority, deadline or broadcast_date";
     match mapped {
         Some(target) => {
-            format!("{target:?} is not a target; {}use {targets}", did_you_mean(target, &Part::NAMES))
+            format!("{target:?} is not a target; {}use {targets}", did_you_mean(target, Part::NAMES))
         }
         None => format!(
             "it is not a field; {}name it {targets}, map it (\"{name}=Slot 1 - name\"), or leave it out (\"{name}=\")",
-            did_you_mean(name, &Part::NAMES)
+            did_you_mean(name, Part::NAMES)
         ),
     }
 }

@@ -68,12 +68,9 @@ pub(super) fn read(text: &str) -> Result<Template, String> {
                     _ => Open::Other,
                 });
             }
-            Event::Empty(tag) if tag.local_name().into_inner() == b"string" => {
-                if is_unnamed(open.last()) {
-                    set_name(open.last_mut(), String::new());
-                }
-            }
-            Event::Empty(tag) => attributes(&tag, &mut open),
+            Event::Empty(tag) if tag.local_name().into_inner() != b"string" => attributes(&tag, &mut open),
+            Event::Empty(_) if is_unnamed(open.last()) => set_name(open.last_mut(), String::new()),
+            Event::Empty(_) => {}
             Event::End(_) => match open.pop() {
                 Some(Open::Item(item)) => items.push(*item),
                 Some(Open::Layer(layer)) => {
