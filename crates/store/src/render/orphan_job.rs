@@ -25,7 +25,7 @@ stored! {
 }
 
 statements! {
-    /// Keeps an existing row.
+    /// Keeps an existing row, but a file that was kept goes as soon as nobody needs it any more.
     fn render_leftover_insert(job: &OrphanJob, look_after: Timestamp) -> () {
         bind(
             job.render, job.epoch, &job.remote_job, &job.staged_path, job.slot.as_str(), job.file.as_str(), job.since,
@@ -34,7 +34,7 @@ statements! {
         "insert into render_leftover
              (render_id, epoch, nexrender_job_id, staged_path, slot, file, since, look_after)
          values ($1, $2, $3, $4, $5, $6, $7, $8)
-         on conflict (render_id, epoch) do nothing"
+         on conflict (render_id, epoch) do update set file = excluded.file where excluded.file = 'delete'"
     }
 
     /// At most `limit` jobs to remove from nexrender now, reserved for `pause`. A job that a worker has dropped itself

@@ -20,6 +20,7 @@ crate::on_both![
     of_two_who_correct_at_once_one_is_refused,
     a_correction_by_us_and_one_by_sql_leave_the_same_row,
     a_good_file_that_could_not_be_published_is_dropped_by_a_correction,
+    a_good_file_is_dropped_though_its_job_is_still_in_nexrender,
     a_render_is_recovered_by_hand_once_its_lease_has_lapsed,
     all_whose_workers_have_vanished_are_recovered_in_somebodys_name,
     an_order_for_a_render_that_is_not_there_says_so,
@@ -206,6 +207,18 @@ async fn a_good_file_that_could_not_be_published_is_dropped_by_a_correction(benc
 
     assert_eq!(take_leftovers(&bench).await[0].4, tidemill_domain::render::lifecycle::File::Delete);
     assert_eq!((claim(&bench, 2).await.act, find(&bench, id).await.output_revision), (Act::Prepare, 1));
+}
+
+async fn a_good_file_is_dropped_though_its_job_is_still_in_nexrender(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Copying).await;
+    let id = claimed.record.id();
+    say(&bench, &claimed, Work::Failed(Trouble::new(Failure::NasRefused, "read-only"))).await;
+
+    assert_eq!(status(&correct(&bench, id, find(&bench, id).await.revision).await).1, Status::Pending);
+
+    bench.advance(MINUTE);
+    let files: Vec<_> = take_leftovers(&bench).await.into_iter().map(|job| job.4).collect();
+    assert_eq!(files, [tidemill_domain::render::lifecycle::File::Delete], "the failure had kept it");
 }
 
 async fn what_failed_is_tried_again_with_all_counts_at_nothing(bench: Bench) {
