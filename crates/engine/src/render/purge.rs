@@ -14,7 +14,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::render::output::{all_published, is_of_queue};
 use tidemill_domain::render::retention::{Films, Kept, Retention};
-use tidemill_domain::render::{LocalPath, Trouble, Uid};
+use tidemill_domain::render::{Failure, LocalPath, Trouble, Uid};
 use tidemill_domain::words::plural;
 use tidemill_store::Store;
 use tidemill_store::render::RenderRecord;
@@ -71,6 +71,10 @@ impl RenderPurge<'_> {
 
     async fn run_under(&self, lease: Option<&HeldLease>) -> Result<RenderPurgeReport, EngineError> {
         let mut report = RenderPurgeReport::default();
+        // Before the rows, so that a dry run counts the same files.
+        if let Some(files) = self.files {
+            self.sweep(files, &mut report).await?;
+        }
         let mut walk = self.store.read().await?.renders().begin_purge(self.retention).await?;
         loop {
             let share = self.store.read().await?.renders().purge_share(&mut walk, BATCH).await?;
@@ -86,17 +90,20 @@ impl RenderPurge<'_> {
                 break;
             }
         }
-        if let Some(files) = self.files {
-            self.sweep(files, &mut report).await?;
-        }
         Ok(report)
     }
 
     fn count(&self, record: &RenderRecord, report: &mut RenderPurgeReport) {
         report.renders += 1;
-        if matches!(self.retention.films, Films::Delete { .. }) {
+        if !self.films(record, record.output_path.as_deref()).is_empty() {
             report.bytes += record.output_bytes.unwrap_or(0);
         }
+    }
+
+    /// The published files that go with this one; none if they stay.
+    fn films(&self, record: &RenderRecord, path: Option<&str>) -> Vec<String> {
+        let path = path.filter(|_| matches!(self.retention.films, Films::Delete { .. }));
+        path.map(|path| all_published(path, record.id(), record.output_revision)).unwrap_or_default()
     }
 
     async fn delete(
@@ -107,6 +114,12 @@ impl RenderPurge<'_> {
     ) -> Result<(), EngineError> {
         let mut ready = Vec::with_capacity(going.len());
         for record in going {
+            // Deleting files takes a while, in which somebody may want the render again.
+            let current = self.store.read().await?.renders().find(record.id()).await?;
+            if current.as_ref() != Some(record) {
+                *report.kept.entry(Kept::Changed).or_default() += 1;
+                continue;
+            }
             match self.delete_files(record).await {
                 Ok(()) => ready.push(record),
                 Err(trouble) => {
@@ -145,13 +158,13 @@ impl RenderPurge<'_> {
         {
             posters.discard(&poster).await?;
         }
-        if matches!(self.retention.films, Films::Delete { .. }) {
-            for path in [&record.output_path, &record.previous_output_path].into_iter().flatten() {
-                for file in all_published(path, record.id(), record.output_revision) {
-                    if let Some(file) = places.local(&file) {
-                        films.discard(&file).await?;
-                    }
-                }
+        for path in [&record.output_path, &record.previous_output_path] {
+            for film in self.films(record, path.as_deref()) {
+                let place = places.local(&film).ok_or_else(|| {
+                    let why = format!("no line of the path map covers {film}; add one to render.paths");
+                    Trouble::new(Failure::PathNotMapped, &why)
+                })?;
+                films.discard(&place).await?;
             }
         }
         Ok(())
@@ -193,12 +206,15 @@ impl RenderPurge<'_> {
         queue: &str,
     ) -> Result<bool, EngineError> {
         let path = file.to_string();
-        if !is_of_queue(path.rsplit('/').next().unwrap_or_default(), queue) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !is_of_queue(name, queue) {
             return Ok(false);
         }
         let record = self.store.read().await?.renders().find(uid.render()).await?;
         Ok(record.is_none_or(|record| {
-            let is_shown = is_poster && record.poster_path.as_deref() == Some(&path);
+            // Another host may have its NAS elsewhere.
+            let noted = record.poster_path.as_deref().and_then(|noted| noted.rsplit('/').next());
+            let is_shown = is_poster && noted == Some(name);
             !is_shown && !record.render.needs_file_of(uid.epoch())
         }))
     }

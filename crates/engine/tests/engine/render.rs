@@ -8,5 +8,6 @@ mod failure;
 mod happy;
 mod outage;
 mod pause;
+mod purge;
 mod studio;
 mod world;

@@ -8,8 +8,8 @@ use crate::statement::{Total, rows, statements};
 use crate::tx::Renders;
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
-use tidemill_domain::render::RenderId;
 use tidemill_domain::render::retention::{Films, Kept, RenderFacts, Retention};
+use tidemill_domain::render::{RenderId, Status};
 use tidemill_domain::time::Timestamp;
 
 /// How far a purge has come.
@@ -62,7 +62,9 @@ impl Renders<'_> {
             };
             match walk.retention.decide(&facts, walk.now) {
                 Ok(()) => {
-                    walk.bytes = walk.bytes.saturating_sub(record.output_bytes.unwrap_or(0));
+                    // What is not completed is not in the sum.
+                    let bytes = record.output_bytes.filter(|_| record.render.status == Status::Completed);
+                    walk.bytes = walk.bytes.saturating_sub(bytes.unwrap_or(0));
                     share.going.push(record);
                 }
                 Err(why) => *share.kept.entry(why).or_default() += 1,

@@ -115,9 +115,40 @@ async fn old_renders_go_with_their_files_and_films_only_if_they_are_asked_for(da
     complete(&store, &nas, 5, "Chips_5_r2.mp4").await;
     old(&nas.join("output/2026-11-15/Chips_5.mp4"));
     complete(&store, &nas, 6, "theirs.mp4").await;
-    assert_eq!(delete(&["--films", "--yes"]).0, json!(2));
+    let numbers = |flags: &[&str]| {
+        let ran = stage.run(&[&["render", "delete", "--older-than", "0s", "--films", "-o", "json"], flags].concat());
+        let item = json_of(&ran)["items"][0].clone();
+        ["renders", "film_bytes", "orphan_files"].map(|name| item[name].as_u64().unwrap())
+    };
+    let counted = numbers(&[]);
+    assert_eq!(numbers(&["--yes"]), counted, "a dry run counts what is deleted");
+    assert_eq!(counted, [2, 10, 2]);
     assert_eq!(films(), ["Chips_1_r2.mp4", "Chips_2.mp4", "theirs.mp4"]);
     assert_eq!(count(), 1, "what waits is never deleted");
+
+    // A published file that cannot be found from here, and a picture that another host has noted with its own path.
+    submit(0);
+    complete(&store, &nas, 7, "Chips_7.mp4").await;
+    let moved = format!(
+        "update render_queue
+         set output_file_path = '\\\\OLD\\broadcast\\Chips_7.mp4', poster_path = '/other/.posters/rq-7-1.{queue}.jpg'
+         where id = 7"
+    );
+    execute(&store, &moved).await;
+    assert_eq!(numbers(&["--yes"])[0], 0);
+    let ran = stage.run(&["render", "delete", "--older-than", "0s", "--films", "--yes"]);
+    assert!(ran.stderr.contains("no line of the path map covers \\\\OLD\\broadcast\\Chips_7.mp4"), "{ran:#?}");
+    assert_eq!((count(), names(&nas.join(".posters")).len()), (2, 2));
+}
+
+#[test]
+fn a_server_that_could_not_find_the_files_of_old_renders_does_not_start() {
+    let (stage, _) = site(Stage::new());
+    let stage = stage.with("TIDEMILL_RENDER_KEEP_FOR", "1h").with("TIDEMILL_RENDER_ZONE", "Seoul");
+
+    let ran = stage.run(&["serve", "--listen", "127.0.0.1:0"]);
+
+    assert!(ran.fails("TM1549", 2).stderr.contains("render.zone"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -141,6 +141,9 @@ async fn films_go_from_the_oldest_until_the_rest_fits(bench: Bench) {
     );
     assert_eq!(found(&bench, at_most(Some(400))).await.0, [] as [i64; 0]);
     assert_eq!(found(&bench, at_most(None)).await.0, ids);
+    // The copy of a render that could not be published is no published file.
+    execute(&bench, &format!("update render_queue set status = 'failed' where id = {}", ids[0])).await;
+    assert_eq!(found(&bench, at_most(Some(250))).await.0, ids[..2]);
 }
 
 async fn a_row_that_makes_no_sense_does_not_stop_a_purge(bench: Bench) {

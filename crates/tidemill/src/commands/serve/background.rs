@@ -32,8 +32,12 @@ pub(super) struct Background {
 impl Background {
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Self> {
         let settings = context.settings().clone();
-        let render_files =
-            Setup::read(&settings.render).ok().map(|setup| setup.files(&settings.render, &clock));
+        let render = &settings.render;
+        // With wrong settings only rows would go, and nobody would know of their files.
+        let render_files = match (&render.mount, render.keep_for) {
+            (Some(_), Some(_)) => Some(Setup::read(render)?.files(render, &clock)),
+            _ => None,
+        };
         let alerting = alerting(context, clock)?;
         Ok(Self { alerting, settings, job_folder: context.job_folder.clone(), render_files })
     }
