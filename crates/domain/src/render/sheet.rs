@@ -8,12 +8,19 @@ use super::{BroadcastDate, LABEL_CHARS_MAX};
 use crate::error_chain::listed;
 use crate::nearest::did_you_mean;
 use crate::time::Timestamp;
+use crate::words::plural;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 /// Rows below the header.
 pub const ROWS_MAX: usize = 1_000;
+/// Of the header, and of the map.
+pub const COLUMNS_MAX: usize = 1_000;
+/// Of a row: without its mapping, each cell would be one.
+const PROBLEMS_MAX: usize = 20;
+/// Of the names of all columns.
+const NAMES_CHARS_MAX: usize = 300;
 /// Of the whole table.
 pub const BYTES_MAX: usize = 1_000_000;
 
@@ -121,10 +128,16 @@ pub struct Columns(Vec<(String, Target)>);
 impl Columns {
     /// The columns of a header. `map` has targets by the names of columns; an empty target leaves a column out.
     pub fn of(header: &SheetRow, map: &BTreeMap<String, String>) -> Result<Self, BadSheet> {
+        // More take long to compare, and their problems fill the memory.
+        let count = header.cells.len().max(map.len());
+        if count > COLUMNS_MAX {
+            let why = format!("the table or its map has {count} columns; {COLUMNS_MAX} are allowed");
+            return Err(BadSheet::one(header.line, why));
+        }
         let names: Vec<&str> = header.cells.iter().map(|name| name.trim()).collect();
         let bad = |name: &str, why: String| SheetProblem::new(header.line, Some(name), why);
         let mut problems = Vec::new();
-        for name in map.keys().filter(|name| !names.contains(&name.trim())) {
+        for name in map.keys().filter(|name| !names.contains(&name.trim())).take(PROBLEMS_MAX) {
             let why = format!(
                 "the map names this column, and the header has none like it; {}",
                 known(name, &names)
@@ -170,6 +183,11 @@ impl Columns {
                 continue;
             }
             let set = match target {
+                // Whoever left out the name would miss the text in the film.
+                Target::Nothing if name.is_empty() => {
+                    let start: String = text.chars().take(80).collect();
+                    Err(format!("the column of {start:?} has no name; name it in the header, or empty its cells"))
+                }
                 Target::Nothing => Ok(()),
                 Target::Field(field) => {
                     data.set(field, cell);
@@ -178,7 +196,8 @@ impl Columns {
                 Target::Part(part) => set(&mut order, *part, text),
             };
             if let Err(why) = set {
-                problems.push(SheetProblem::new(row.line, Some(name.as_str()), why));
+                let column = Some(name.as_str()).filter(|name| !name.is_empty());
+                problems.push(SheetProblem::new(row.line, column, why));
             }
         }
         order.data = data.document();
@@ -193,7 +212,18 @@ impl Columns {
 }
 
 fn known(name: &str, names: &[&str]) -> String {
-    format!("{}the columns are {}", did_you_mean(name, names), names.join(", "))
+    let all: String = names.join(", ").chars().take(NAMES_CHARS_MAX).collect();
+    format!("{}the columns are {all}", did_you_mean(name, names))
+}
+
+/// The first problems of a row, and how many more it has.
+pub fn first_problems(mut problems: Vec<SheetProblem>) -> Vec<SheetProblem> {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX);
+    problems.truncate(PROBLEMS_MAX);
+    let line = problems.first().map(|problem| problem.line).filter(|_| more > 0);
+    let rest = || format!("and {}", plural(more, "more problem", "more problems"));
+    problems.extend(line.map(|line| SheetProblem::new(line, None, rest())));
+    problems
 }
 
 fn unknown(name: &str, mapped: Option<&String>) -> String {

@@ -6,7 +6,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::Problem;
 use tidemill_domain::render::sheet::{
-    BYTES_MAX, BadSheet, Columns, ROWS_MAX, SheetOrder, SheetProblem, SheetRow,
+    BYTES_MAX, BadSheet, Columns, ROWS_MAX, SheetOrder, SheetProblem, SheetRow, first_problems,
 };
 use tidemill_domain::render::{AllowList, RenderId};
 use tidemill_store::render::{NewRender, PlannedRender};
@@ -76,7 +76,9 @@ impl Sheet<'_> {
             Ok((order, warnings)) => {
                 PlannedRender { order: Some(order), warnings, ..PlannedRender::at(row.line) }
             }
-            Err(problems) => PlannedRender { problems, ..PlannedRender::at(row.line) },
+            Err(problems) => {
+                PlannedRender { problems: first_problems(problems), ..PlannedRender::at(row.line) }
+            }
         };
         Ok(rows.iter().map(planned).collect())
     }
@@ -88,6 +90,10 @@ impl Sheet<'_> {
         }
         if let Some((before, _)) = self.text.split_once('\0') {
             return Err(BadSheet::one(1 + before.matches('\n').count(), "the line has a NUL character"));
+        }
+        if let Some(line) = misquoted(self.text) {
+            let why = "a text in quotes does not end, or goes on after them; put it into quotes and double those inside";
+            return Err(BadSheet::one(line, why));
         }
         let (mut columns, mut read) = (None, Vec::new());
         for row in rows(self.text) {
@@ -151,6 +157,29 @@ pub fn rows(text: &str) -> impl Iterator<Item = Result<SheetRow, csv::Error>> {
         let line = lines.of(row.position());
         Ok(SheetRow { line, cells: row.iter().map(str::to_owned).collect() })
     })
+}
+
+/// The line of a text in quotes that does not end, or goes on after them. A reader would take all rows below for a part of
+/// the first, and would leave out the quotes of the second.
+fn misquoted(text: &str) -> Option<usize> {
+    let (separator, mut line) = (delimiter(text), 1);
+    let (mut opened, mut is_start) = (None, true);
+    let mut bytes = text.trim_start_matches('\u{feff}').bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match (opened, byte) {
+            (None, b'"') if is_start => opened = Some(line),
+            (Some(_), b'"') => match bytes.peek() {
+                Some(b'"') => drop(bytes.next()),
+                None | Some(b'\r' | b'\n') => opened = None,
+                Some(next) if *next == separator => opened = None,
+                Some(_) => return opened,
+            },
+            _ => {}
+        }
+        is_start = opened.is_none() && (byte == separator || matches!(byte, b'\r' | b'\n'));
+        line += usize::from(byte == b'\n');
+    }
+    opened
 }
 
 /// The delimiter of the header, whose names contain none of these.
@@ -221,6 +250,17 @@ mod tests {
         assert_eq!(refused(&many), "line 1002: the table has more than 1000 rows; split it");
         assert!(refused(&"x".repeat(BYTES_MAX + 1)).contains("more than 1000000 bytes"));
         assert_eq!(refused("priority\n1\n\0"), "line 3: the line has a NUL character");
+        // The two rows below would be a text of the first, and nobody would miss their renders; a nickname would lose its quotes.
+        for (line, bad) in
+            [(2, "priority,Flag 1\n1,\"a\n2,b\n3,c\n"), (3, "Flag 1\nA\n\"DOLLY\" B\n"), (1, "Flag 1\tb\"\t\"c")]
+        {
+            let told = refused(bad);
+            assert!(told.starts_with(&format!("line {line}: a text in quotes does not end")), "{told}");
+        }
+        let sheet = |text| Sheet { text, map: &map, defaults: SheetOrder::default() };
+        for closed in ["priority,Flag 1\n1,\"a\n2,b\"", "Flag 1\n5\" disc\n", "Flag 1\r\n\"a \"\"b\"\"\"\r\n\r\n"] {
+            assert_eq!(sheet(closed).read().unwrap().1.len(), 1, "{closed}");
+        }
     }
 
     proptest! {
@@ -246,6 +286,7 @@ mod tests {
 
             let expected: Vec<(usize, Vec<String>)> = lines.into_iter().zip(table).collect();
             prop_assert_eq!(read(&text), expected);
+            prop_assert_eq!(misquoted(&text), None);
         }
     }
 }

@@ -103,6 +103,43 @@ fn a_header_that_is_not_understood_names_every_column() {
 }
 
 #[test]
+fn a_header_or_a_map_with_too_many_columns_is_refused_at_once() {
+    let many: Vec<String> = (0..=COLUMNS_MAX).map(|number| format!("Single - a{number}")).collect();
+    let names: Vec<&str> = many.iter().map(String::as_str).collect();
+    let pairs: Vec<(&str, &str)> = names.iter().map(|name| (*name, "Flag 1")).collect();
+
+    let expected = ["line 1: the table or its map has 1001 columns; 1000 are allowed"];
+    assert_eq!(refused(&names, &[]), expected);
+    assert_eq!(refused(&["a"], &pairs), expected);
+    assert_eq!(refused(&["Single - a"], &pairs[1..]).len(), PROBLEMS_MAX, "each names the columns");
+    let long = ["x".repeat(5_000), "y".repeat(5_000)];
+    let told = refused(&[&long[0], &long[1]], &[("z", "")]);
+    assert!(told[0].len() < 500, "{}", told[0]);
+}
+
+#[test]
+fn a_text_below_no_name_is_not_lost() {
+    let columns = columns(&["Flag 1", ""], &[]);
+    let order = |cells: &[&str]| columns.order(&row(2, cells), &SheetOrder::default());
+
+    assert!(order(&["us.png", " "]).is_ok());
+    let problem = order(&["us.png", "PHIL IVEY"]).unwrap_err().remove(0);
+    let told = "line 2: the column of \"PHIL IVEY\" has no name; name it in the header, or empty its cells";
+    assert_eq!(problem.to_string(), told);
+}
+
+#[test]
+fn a_row_tells_its_first_problems_and_how_many_follow() {
+    let problems = |count: usize| (0..count).map(|_| SheetProblem::new(7, None, "bad")).collect();
+
+    assert_eq!(first_problems(problems(PROBLEMS_MAX)).len(), PROBLEMS_MAX);
+    let told = first_problems(problems(PROBLEMS_MAX + 5));
+    assert_eq!(told.len(), PROBLEMS_MAX + 1);
+    assert_eq!(told.last().unwrap().to_string(), "line 7: and 5 more problems");
+    assert_eq!(first_problems(Vec::new()), []);
+}
+
+#[test]
 fn a_row_names_every_cell_that_is_wrong() {
     let columns = columns(&["priority", "deadline", "broadcast_date", "cue_item"], &[]);
     let long = "x".repeat(LABEL_CHARS_MAX + 1);
