@@ -97,11 +97,12 @@ pub(crate) struct Correct {
     reason: Option<String>,
 }
 
-/// What is no JSON is a text.
+/// What is no JSON is a text. So is a number that would be shown in another form: `1.50` stays `1.50`.
 fn assignment(text: &str) -> Result<(String, Value), String> {
     let (path, value) = text.split_once('=').ok_or("use the form PATH=VALUE")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    Ok((path.to_owned(), value))
+    let is_same = |json: &Value| !json.is_number() || json.to_string() == value;
+    let json = serde_json::from_str(value).ok().filter(is_same);
+    Ok((path.to_owned(), json.unwrap_or_else(|| Value::String(value.to_owned()))))
 }
 
 pub(super) async fn correct(arguments: Correct, context: &Context) -> Result<Exit> {
@@ -236,4 +237,21 @@ pub(super) async fn reseal(context: &Context) -> Result<Exit> {
     }
     let listing = Listing::one("tidemill.render_reseal/v1", [("resealed", json!(count))]);
     listing.print(context.output())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_shown_as_it_was_typed() {
+        let value = |typed: &str| assignment(&format!("a={typed}")).unwrap().1;
+
+        assert_eq!([value("300"), value("-1"), value("2.5")], [json!(300), json!(-1), json!(2.5)]);
+        for text in ["1.50", "1e3", "007", "-0", "12345678901234567890123", "IVEY", ""] {
+            assert_eq!(value(text), json!(text), "{text}");
+        }
+        assert_eq!([value("null"), value("true"), value("\"7\"")], [Value::Null, json!(true), json!("7")]);
+        assert_eq!(value("{\"a\": 1}"), json!({ "a": 1 }));
+    }
 }
