@@ -4,6 +4,7 @@
 //! Everything else that matters here is binary, as hexadecimal digits in the attribute `bdata`: `idta` and `cdta` of items
 //! (number; size, rate and duration), `ldta` of layers (type and source) and `opti` of footage (whether it is a solid).
 
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ pub(super) fn read(text: &str) -> Result<Template, String> {
                 if tag.local_name().into_inner() == b"string" && is_unnamed(open.last()) {
                     let raw = reader.read_text(tag.name()).map_err(|error| broken(&error))?;
                     let raw = raw.decode().map_err(|error| broken(&error))?;
-                    let name = quick_xml::escape::unescape(&raw).map_err(|error| broken(&error))?;
+                    let name = unescape(&raw).map_err(|error| broken(&error))?;
                     set_name(open.last_mut(), name.into_owned());
                     continue;
                 }
@@ -127,7 +128,8 @@ fn attributes(tag: &BytesStart<'_>, open: &mut [Open]) {
             });
             let Some(item) = around else { return };
             if let Some(path) = value("fullpath") {
-                let path = String::from_utf8_lossy(&path).into_owned();
+                let path = String::from_utf8_lossy(&path);
+                let path = unescape(&path).unwrap_or_else(|_| path.clone());
                 item.file = path.rsplit(['/', '\\']).next().map(str::to_owned);
             }
             item.is_solid |= data().starts_with(b"Soli");

@@ -58,7 +58,7 @@ fn project() -> String {
     );
     let seat = format!("{}<string>Seat 1</string>{}{}", idta(4, 2), cdta(), layer(3, 0, "&#xCE69;"));
     let flag = format!("{}<string>Flag</string><Pin><opti bdata=\"706e6721\"/></Pin>", idta(7, 3));
-    let file = "<Als2><fileReference fullpath=\"D:\\assets\\logo.png\"/></Als2>";
+    let file = "<Als2><fileReference fullpath=\"D:\\assets\\A&amp;B.png\"/></Als2>";
     let logo = format!("{}<string></string><Pin><opti bdata=\"706e6721\"/>{file}</Pin>", idta(7, 4));
     let solid = format!("{}<string/><Pin><opti bdata=\"536f6c69\"/></Pin>", idta(7, 5));
     let folder = format!("{}<string>Inner</string><Sfdr>{}{}</Sfdr>", idta(1, 6), item(&seat), item(&flag));
@@ -93,7 +93,7 @@ fn compositions_and_layers_of_a_project_are_read() {
         [
             expected("Name 1", LayerType::Text),
             expected("Flag", LayerType::Image),
-            expected("logo.png", LayerType::Image),
+            expected("A&B.png", LayerType::Image),
             ("Seat 1".to_owned(), LayerType::Composition, Some("Seat 1".to_owned())),
             expected("Box", LayerType::Other),
             expected("Camera 1", LayerType::Other),

@@ -4,6 +4,7 @@ use super::mapping::{import, import_profiles};
 use super::{read_bytes, read_table};
 use crate::commands::init::write_new;
 use crate::commands::prelude::*;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidemill_declare::render::{
     Format, TEMPLATE_BYTES_MAX, read_mapping, read_template, write_mapping, write_profiles,
@@ -136,8 +137,8 @@ fn path_on_nodes(template: &Template, scan: &Scan, context: &Context) -> Result<
 /// A draft is never better than what people have corrected.
 async fn refuse_known(draft: &Draft, context: &Context) -> Result<()> {
     let mut tx = context.read().await?;
-    for row in &draft.mapping {
-        let name = &row.composition;
+    let names: BTreeSet<&String> = draft.mapping.iter().map(|row| &row.composition).collect();
+    for name in names {
         let has_profile = tx.renders().profile(name).await?.is_some();
         if has_profile || !tx.renders().field_mappings(Some(name)).await?.is_empty() {
             let what = format!("the composition {name:?} already has a profile or a mapping");
