@@ -48,6 +48,11 @@ fn the_unit_runs_what_there_is_where_the_documents_put_it() {
     let named: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("deploy/")).collect();
     assert!(!named.is_empty() && named.iter().all(|path| workspace().join(path).exists()), "{named:?}");
     assert!(text.contains("tidemill render init\n") && is_accepted(&["render", "init"]));
+    assert!(text.contains("tidemill db migrate\n") && is_accepted(&["db", "migrate"]));
+    // Without a database each folder would have its own, and the commands come in the order in which they work.
+    let at = |part: &str| text.find(part).unwrap();
+    assert!(at("TIDEMILL_DATABASE_URL=postgres://") < at("tidemill render init\n"));
+    assert!(at("  cp deploy/") < at("  cd /etc/tidemill"), "the path of the first is relative");
 }
 
 #[test]
