@@ -112,6 +112,10 @@ impl RenderPurge<'_> {
         lease: Option<&HeldLease>,
         report: &mut RenderPurgeReport,
     ) -> Result<(), EngineError> {
+        // Before any file goes: tables of other programs may refer to the rows, or a role may not delete them.
+        let mut trial = begin_under(lease, self.store).await?;
+        trial.renders().purge(&going.iter().collect::<Vec<_>>()).await?;
+        trial.rollback().await?;
         let mut ready = Vec::with_capacity(going.len());
         for record in going {
             // Deleting files takes a while, in which somebody may want the render again.

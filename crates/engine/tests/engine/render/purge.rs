@@ -8,6 +8,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::render::retention::{Films, Kept, Retention};
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, RenderId, Status};
+use tidemill_engine::EngineError;
 use tidemill_engine::render::{Correction, RenderFiles, RenderPurge, RenderPurgeReport};
 use tidemill_store::Store;
 use tidemill_store::render::RenderChanged;
@@ -31,11 +32,30 @@ fn files(films: &Fake) -> RenderFiles {
     }
 }
 
-async fn purge(store: Store, files: RenderFiles) -> RenderPurgeReport {
+async fn purge(store: Store, files: RenderFiles) -> Result<RenderPurgeReport, EngineError> {
     let retention = Retention { older_than: Duration::ZERO, films: Films::Delete { bytes_max: None } };
     let actor = Actor::system();
-    let purge = RenderPurge { store: &store, retention, files: Some(&files), actor: &actor, is_dry: false };
-    purge.run().await.unwrap()
+    RenderPurge { store: &store, retention, files: Some(&files), actor: &actor, is_dry: false }.run().await
+}
+
+/// Renders that have ended, with their films.
+async fn completed(studio: &Studio, films: &Fake, count: usize) -> Vec<RenderId> {
+    let worker = studio.worker().await;
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let id = studio.order().await;
+        studio.until_status(id, Status::Completed).await;
+        studio.clock.advance(Duration::from_secs(1));
+        films.state().staged.insert(format!("/nas/output/2026-11-15/Mini_{id}.mp4"), b"film".to_vec());
+        ids.push(id);
+    }
+    worker.stop().await;
+    studio.run_sql("delete from render_leftover").await;
+    ids
+}
+
+fn left(films: &Fake) -> Vec<String> {
+    films.state().staged.keys().cloned().collect()
 }
 
 async fn correct(studio: &Studio, id: RenderId) {
@@ -47,17 +67,8 @@ async fn correct(studio: &Studio, id: RenderId) {
 
 async fn a_render_that_is_corrected_while_others_are_deleted_keeps_its_film(scratch: Scratch) {
     let studio = Studio::on(scratch).await;
-    let worker = studio.worker().await;
-    let (mut ids, films) = (Vec::new(), Fake::default());
-    for _ in 0..2 {
-        let id = studio.order().await;
-        studio.until_status(id, Status::Completed).await;
-        studio.clock.advance(Duration::from_secs(1));
-        films.state().staged.insert(format!("/nas/output/2026-11-15/Mini_{id}.mp4"), b"film".to_vec());
-        ids.push(id);
-    }
-    worker.stop().await;
-    studio.run_sql("delete from render_leftover").await;
+    let films = Fake::default();
+    let ids = completed(&studio, &films, 2).await;
 
     // The first film takes long to be deleted.
     films.close("discard");
@@ -65,10 +76,25 @@ async fn a_render_that_is_corrected_while_others_are_deleted_keeps_its_film(scra
     until(|| films.calls("discard") == 1).await;
     correct(&studio, ids[1]).await;
     films.open("discard");
-    let report = tokio::time::timeout(SOON, purging).await.unwrap().unwrap();
+    let report = tokio::time::timeout(SOON, purging).await.unwrap().unwrap().unwrap();
 
     assert_eq!((report.renders, report.kept.get(&Kept::Changed)), (1, Some(&1)), "{report:?}");
-    let left: Vec<String> = films.state().staged.keys().cloned().collect();
-    assert_eq!(left, ["/nas/output/2026-11-15/Mini_2.mp4"], "it stays until the new one is there");
+    assert_eq!(left(&films), ["/nas/output/2026-11-15/Mini_2.mp4"], "it stays until the new one is there");
     assert_eq!(studio.record(ids[1]).await.render.status, Status::Pending);
+}
+
+/// SQLite only: the trigger stands for a foreign key of another program's table, or for a right that a role does not have.
+#[tokio::test]
+async fn rows_that_cannot_go_keep_their_films() {
+    let studio = Studio::any().await;
+    let films = Fake::default();
+    completed(&studio, &films, 1).await;
+    studio
+        .run_sql("create trigger theirs before delete on render_queue begin select raise(abort, 'needed'); end")
+        .await;
+
+    let refused = purge(studio.another_store().await, files(&films)).await;
+
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(left(&films), ["/nas/output/2026-11-15/Mini_1.mp4"]);
 }
