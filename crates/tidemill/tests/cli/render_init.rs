@@ -99,9 +99,14 @@ fn nothing_is_written_over_and_nothing_is_written_that_does_not_work() {
     assert_eq!(stage.run(&[&again[..], &["--force"]].concat()).code, Some(1));
     assert_eq!(fs::read_to_string(stage.path("nexrender.secret")).unwrap(), "new\n");
 
-    // What the replaced file says holds on.
+    // What the replaced file says of renders holds on, and the rest is not lost.
     let stage = without_variables(stage);
-    assert_eq!(stage.run(&["render", "init", "--force", "--name", "three"]).code, Some(1));
+    let mut text = fs::read_to_string(stage.path("tidemill.toml")).unwrap();
+    text.push_str("\n[server]\nlisten = '127.0.0.1:7799'\n");
+    fs::write(stage.path("tidemill.toml"), &text).unwrap();
+    let forced = stage.run(&["render", "init", "--force", "--name", "three"]);
+    assert!(forced.code == Some(1) && forced.stderr.contains("tidemill.toml.old"), "{forced:#?}");
+    assert_eq!(fs::read_to_string(stage.path("tidemill.toml.old")).unwrap(), text);
     assert!(shown(&stage, "render.worker").contains("three"));
     assert!(shown(&stage, "render.template_folders").contains("D:\\templates,"));
     assert_eq!(fs::read_to_string(stage.path("nexrender.secret")).unwrap(), "new\n");

@@ -52,6 +52,7 @@ impl Init {
 }
 
 const FILE: &str = "tidemill.toml";
+const OLD: &str = "tidemill.toml.old";
 const REPLACE: &str = "use another folder, or replace them with --force";
 
 const URL: &str = "render.url";
@@ -92,6 +93,9 @@ pub(super) async fn run(arguments: &Init, context: &Context) -> Result<Exit> {
         .map_err(|bad| bad.with_fix("add --nas-on-nodes with that Windows path".to_owned()))?;
     let written: Vec<(&str, &str)> =
         files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    if arguments.force {
+        keep_replaced(context)?;
+    }
     write_new(Path::new("."), &written, arguments.force, REPLACE)?;
     written.iter().for_each(|(name, _)| context.note(&format!("wrote {name}")));
     if !make_folders(&setup, loaded.settings.render.mount_check) {
@@ -109,6 +113,19 @@ pub(super) async fn run(arguments: &Init, context: &Context) -> Result<Exit> {
         return Ok(Exit::Failure);
     }
     context.done("Next:\n  tidemill db migrate\n  tidemill render template scan FILE --import")
+}
+
+/// A configuration that is replaced may have tables of others, such as channels and keys. Only ours are taken over.
+fn keep_replaced(context: &Context) -> Result<()> {
+    match fs::rename(FILE, OLD) {
+        Ok(()) => context.note(&format!("the configuration before is {OLD}; copy what else you need from it")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let what = format!("cannot rename {FILE} to {OLD}");
+            return Err(Failure::new(Code::OutputFailed, what, "use a writable folder").because(error));
+        }
+    }
+    Ok(())
 }
 
 /// The values that flags, variables or a file that is replaced give.
