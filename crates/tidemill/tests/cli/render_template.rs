@@ -74,6 +74,10 @@ fn what_cannot_be_drafted_says_what_to_do() {
     let unknown = scan(&["cyprus.json", "--composition", "Mian"]);
     assert!(unknown.fails("TM1547", 3).stderr.contains("did you mean Main?"), "{unknown:#?}");
     scan(&["cyprus.json", "--template", "cyprus.aep"]).fails("TM1508", 2);
+    // Renders would be accepted, and fail when a worker has them.
+    for wrong in [["--template", "D:\\templates\\cyprus.txt"], ["--output-module", " "]] {
+        scan(&[&["cyprus.json", "--import"], &wrong[..]].concat()).fails("TM1505", 2);
+    }
     scan(&["absent.json"]).fails("TM0104", 2);
     assert!(!stage.path("profiles.yaml").exists());
 }

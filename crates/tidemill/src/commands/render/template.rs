@@ -90,6 +90,10 @@ async fn draft(template: &Template, scan: &Scan, context: &Context) -> Result<Ex
         let what = "no composition of the project can be drafted";
         return Err(Failure::new(Code::BadTemplate, what, fix).because(draft.notes.join("\n")));
     };
+    for profile in &draft.profiles {
+        let fix = "correct --template or --output-module";
+        profile.check().map_err(|bad| Failure::new(bad.code(), bad.to_string(), fix))?;
+    }
     if scan.import {
         refuse_known(&draft, context).await?;
     }
