@@ -99,7 +99,7 @@ pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<Stag
 /// The folder and name of a staged file; `None` if a folder on the way is missing. Follows no links.
 pub(super) fn descend(staging: &Place, staged: &LocalPath) -> Result<Option<(Folder, String)>, Trouble> {
     let outside = || {
-        let message = format!("{staged} is not in {}, where nodes leave their files", staging.folder);
+        let message = format!("{staged} is not in the folder {}", staging.folder);
         Trouble::new(Failure::PathNotMapped, &message)
     };
     if !staged.is_in(&staging.folder) {

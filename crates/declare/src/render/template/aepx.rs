@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use tidemill_domain::render::template::{Composition, LAYERS_MAX, Layer, LayerType, Template};
 
 const LEVELS_MAX: usize = 256;
+const ITEMS_MAX: usize = 100_000;
 
 /// After Effects writes this for "no name".
 const NO_NAME: &str = "-_0_/-";
@@ -73,6 +74,9 @@ pub(super) fn read(text: &str) -> Result<Template, String> {
             Event::Empty(_) if is_unnamed(open.last()) => set_name(open.last_mut(), String::new()),
             Event::Empty(_) => {}
             Event::End(_) => match open.pop() {
+                Some(Open::Item(_)) if items.len() == ITEMS_MAX => {
+                    return Err(format!("the project has more than {ITEMS_MAX} items"));
+                }
                 Some(Open::Item(item)) => items.push(*item),
                 Some(Open::Layer(layer)) => {
                     layers += 1;

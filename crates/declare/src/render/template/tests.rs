@@ -132,6 +132,7 @@ fn what_is_no_project_is_refused_with_a_way_out() {
 
     assert!(refused(b"RIFX\0\0\x01\xffEgg!").contains("Save a Copy As XML"));
     let deep = format!("<AfterEffectsProject>{}", "<a>".repeat(300));
+    let many = format!("<AfterEffectsProject>{}", item("").repeat(100_001));
     let project = project();
     let entity = project.replace("&amp;", "&lol;");
     for (text, part) in [
@@ -141,6 +142,7 @@ fn what_is_no_project_is_refused_with_a_way_out() {
         ("<project></project>", "not a project"),
         (&project[..project.len() - 30], "the XML"),
         (&deep, "levels"),
+        (&many, "more than 100000 items"),
         (&entity, "broken"),
         ("<AfterEffectsProject></AfterEffectsProject>", "no composition"),
         ("{\"compositions\": []}", "no composition"),
