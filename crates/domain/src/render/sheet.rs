@@ -186,7 +186,9 @@ impl Columns {
                 // Whoever left out the name would miss the text in the film.
                 Target::Nothing if name.is_empty() => {
                     let start: String = text.chars().take(80).collect();
-                    Err(format!("the column of {start:?} has no name; name it in the header, or empty its cells"))
+                    Err(format!(
+                        "the column of {start:?} has no name; name it in the header, or empty its cells"
+                    ))
                 }
                 Target::Nothing => Ok(()),
                 Target::Field(field) => {

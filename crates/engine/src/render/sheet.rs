@@ -169,7 +169,9 @@ fn misquoted(text: &str) -> Option<usize> {
         match (opened, byte) {
             (None, b'"') if is_start => opened = Some(line),
             (Some(_), b'"') => match bytes.peek() {
-                Some(b'"') => drop(bytes.next()),
+                Some(b'"') => {
+                    let _second = bytes.next();
+                }
                 None | Some(b'\r' | b'\n') => opened = None,
                 Some(next) if *next == separator => opened = None,
                 Some(_) => return opened,
@@ -251,14 +253,18 @@ mod tests {
         assert!(refused(&"x".repeat(BYTES_MAX + 1)).contains("more than 1000000 bytes"));
         assert_eq!(refused("priority\n1\n\0"), "line 3: the line has a NUL character");
         // The two rows below would be a text of the first, and nobody would miss their renders; a nickname would lose its quotes.
-        for (line, bad) in
-            [(2, "priority,Flag 1\n1,\"a\n2,b\n3,c\n"), (3, "Flag 1\nA\n\"DOLLY\" B\n"), (1, "Flag 1\tb\"\t\"c")]
-        {
+        for (line, bad) in [
+            (2, "priority,Flag 1\n1,\"a\n2,b\n3,c\n"),
+            (3, "Flag 1\nA\n\"DOLLY\" B\n"),
+            (1, "Flag 1\tb\"\t\"c"),
+        ] {
             let told = refused(bad);
             assert!(told.starts_with(&format!("line {line}: a text in quotes does not end")), "{told}");
         }
         let sheet = |text| Sheet { text, map: &map, defaults: SheetOrder::default() };
-        for closed in ["priority,Flag 1\n1,\"a\n2,b\"", "Flag 1\n5\" disc\n", "Flag 1\r\n\"a \"\"b\"\"\"\r\n\r\n"] {
+        for closed in
+            ["priority,Flag 1\n1,\"a\n2,b\"", "Flag 1\n5\" disc\n", "Flag 1\r\n\"a \"\"b\"\"\"\r\n\r\n"]
+        {
             assert_eq!(sheet(closed).read().unwrap().1.len(), 1, "{closed}");
         }
     }

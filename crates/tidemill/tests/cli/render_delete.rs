@@ -116,7 +116,8 @@ async fn old_renders_go_with_their_files_and_films_only_if_they_are_asked_for(da
     old(&nas.join("output/2026-11-15/Chips_5.mp4"));
     complete(&store, &nas, 6, "theirs.mp4").await;
     let numbers = |flags: &[&str]| {
-        let ran = stage.run(&[&["render", "delete", "--older-than", "0s", "--films", "-o", "json"], flags].concat());
+        let ran = stage
+            .run(&[&["render", "delete", "--older-than", "0s", "--films", "-o", "json"], flags].concat());
         let item = json_of(&ran)["items"][0].clone();
         ["renders", "film_bytes", "orphan_files"].map(|name| item[name].as_u64().unwrap())
     };
@@ -137,7 +138,10 @@ async fn old_renders_go_with_their_files_and_films_only_if_they_are_asked_for(da
     execute(&store, &moved).await;
     assert_eq!(numbers(&["--yes"])[0], 0);
     let ran = stage.run(&["render", "delete", "--older-than", "0s", "--films", "--yes"]);
-    assert!(ran.stderr.contains("no line of the path map covers \\\\OLD\\broadcast\\Chips_7.mp4"), "{ran:#?}");
+    assert!(
+        ran.stderr.contains("no line of the path map covers \\\\OLD\\broadcast\\Chips_7.mp4"),
+        "{ran:#?}"
+    );
     assert_eq!((count(), names(&nas.join(".posters")).len()), (2, 2));
 }
 

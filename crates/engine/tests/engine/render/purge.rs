@@ -5,8 +5,8 @@ use super::world::Fake;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::render::retention::{Films, Kept, Retention};
 use tidemill_domain::render::path_map::PathLine;
+use tidemill_domain::render::retention::{Films, Kept, Retention};
 use tidemill_domain::render::{LocalPath, NodePath, PathMap, RenderId, Status};
 use tidemill_engine::EngineError;
 use tidemill_engine::render::{Correction, RenderFiles, RenderPurge, RenderPurgeReport};
@@ -90,7 +90,9 @@ async fn rows_that_cannot_go_keep_their_films() {
     let films = Fake::default();
     completed(&studio, &films, 1).await;
     studio
-        .run_sql("create trigger theirs before delete on render_queue begin select raise(abort, 'needed'); end")
+        .run_sql(
+            "create trigger theirs before delete on render_queue begin select raise(abort, 'needed'); end",
+        )
         .await;
 
     let refused = purge(studio.another_store().await, files(&films)).await;

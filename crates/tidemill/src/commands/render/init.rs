@@ -118,7 +118,9 @@ pub(super) async fn run(arguments: &Init, context: &Context) -> Result<Exit> {
 /// A configuration that is replaced may have tables of others, such as channels and keys. Only ours are taken over.
 fn keep_replaced(context: &Context) -> Result<()> {
     match fs::rename(FILE, OLD) {
-        Ok(()) => context.note(&format!("the configuration before is {OLD}; copy what else you need from it")),
+        Ok(()) => {
+            context.note(&format!("the configuration before is {OLD}; copy what else you need from it"))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let what = format!("cannot rename {FILE} to {OLD}");
