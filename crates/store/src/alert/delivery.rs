@@ -8,6 +8,8 @@ use std::time::Duration;
 use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
 use tidemill_domain::alert::{Notice, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::job::notify::JOB_END;
+use tidemill_domain::render::notify::RENDER_END;
 use tidemill_domain::time::Timestamp;
 
 const DELIVERY: (&str, &str) = ("tidemill_alert_delivery", "id");
@@ -100,9 +102,10 @@ statements! {
          values ($1, $2, $3, $4, $5, $6, 0, $6)"
     }
 
-    /// At most `limit` notices to try now; per alert and channel only the oldest, as an end must not come first.
+    /// At most `limit` notices to try now; per alert and channel only the oldest, as an end must not come first. Alerts go
+    /// before the ends of jobs and renders, of which there may be a thousand for a channel that does not answer.
     pub fn Alerts::due_deliveries(limit: u32) at now -> Vec<Delivery> {
-        bind(now, limit)
+        bind(now, limit, JOB_END, RENDER_END)
         "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
              failed_at, last_error
          from tidemill_alert_delivery d
@@ -119,7 +122,7 @@ statements! {
                  and earlier.delivered_at is null
                  and earlier.failed_at is null
            )
-         order by run_after, id limit $2"
+         order by case when rule in ($3, $4) then 1 else 0 end, run_after, id limit $2"
     }
 
     fn alert_delivery_lock(id: i64) -> Option<DeliveryRecord> {

@@ -17,6 +17,7 @@ crate::on_both![
     an_end_that_does_not_commit_is_not_queued,
     the_ends_of_one_render_are_delivered_in_their_order,
     a_row_that_makes_no_sense_is_told_as_failed,
+    an_alert_does_not_wait_behind_the_ends_of_renders,
 ];
 
 /// The same database, whose renders notify.
@@ -128,4 +129,20 @@ async fn a_row_that_makes_no_sense_is_told_as_failed(bench: Bench) {
     let told = queued(&bench).await.remove(0);
     assert!(told.body.contains("\"status\":\"failed\""), "{}", told.body);
     assert_eq!(told.subject.as_str(), format!("render/{id}"));
+}
+
+async fn an_alert_does_not_wait_behind_the_ends_of_renders(bench: Bench) {
+    let bench = notifying(&bench, &["hook"]).await;
+    completed(&bench).await;
+    completed(&bench).await;
+    let later = "insert into tidemill_alert_delivery
+                     (rule, subject, notice, channel, body, created_at, attempt, run_after)
+                 select 'nas_away', 'render/nas', 'fired', channel, body, created_at, attempt, run_after
+                 from tidemill_alert_delivery limit 1";
+    execute(&bench, later).await;
+
+    let due = bench.begin().await.alerts().due_deliveries(2).await.unwrap();
+
+    let rules: Vec<&str> = due.iter().map(|delivery| delivery.rule.as_str()).collect();
+    assert_eq!(rules, ["nas_away", RENDER_END]);
 }
