@@ -66,7 +66,8 @@ class AsyncClient:
 
     async def wait_for_units(self, request: UnitsRequest, wait: timedelta | None = None) -> Grant:
         """Waits in the queue. You must release what you get."""
-        return await self.run(pools.acquire(request, wait and wait.total_seconds(), None, self.retry_for))
+        seconds = None if wait is None else wait.total_seconds()
+        return await self.run(pools.acquire(request, seconds, None, self.retry_for))
 
     async def give_up(self, request: UnitsRequest) -> None:
         await self.run(pools.give_up(request, RETRY_FOR_AT_END))
