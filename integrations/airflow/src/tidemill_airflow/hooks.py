@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from tidemill import AsyncClient, Client
+from tidemill import ApiError, AsyncClient, Client
 
 from .compat import BaseHook
 
 DEFAULT_PORT = 7790
+FORBIDDEN = 403
 # A trigger waits in no worker slot, so it can be patient with a server that is away.
 TRIGGER_RETRY_FOR = 3600.0
 
@@ -51,12 +52,18 @@ class TidemillHook(BaseHook):
         return str(connection.extra_dejson.get("dashboard_url") or _address(connection)[0]).rstrip("/")
 
     def test_connection(self) -> tuple[bool, str]:
+        """Whether the token may request units or see jobs; few tokens may do both."""
         try:
             with self.get_conn() as client:
-                pools = client.call("GET", "/api/v1/pools", limit="500")["items"]
-            return True, f"The server answers; it has {len(pools)} pools"
+                try:
+                    client.call("GET", "/status")
+                except ApiError as refused:
+                    if refused.status != FORBIDDEN:
+                        raise
+                    client.call("GET", "/api/v1/jobs", limit="1")
         except Exception as error:
             return False, str(error)
+        return True, "The server answers, and accepts the token"
 
 
 def _address(connection: Any) -> tuple[str, str | None]:
