@@ -104,7 +104,10 @@ fn check_client(kind: &str) {
     assert_eq!(told["several"], json!([["etl", 3], ["erp", 2]]));
     assert_eq!(told["late"], json!(["NotAdmitted", "TM1204", true, 1, "pool_full", [10, 0]]));
     assert_eq!(told["waited"], json!([6, [6, 0]]));
-    assert_eq!((&told["knows"], &told["lost"]), (&json!(true), &json!(["LeaseLost", "TM1207", true, [0, 0]])));
+    assert_eq!(
+        (&told["knows"], &told["lost"]),
+        (&json!(true), &json!(["LeaseLost", "TM1207", true, [0, 0]]))
+    );
     assert_eq!(told["outlived"], "running", "a lease of three seconds ended in spite of its heartbeats");
     // A second attempt of the holder would have the epoch 2.
     assert_eq!((&told["lost_answers"], &told["lost_release"]), (&json!([4, [4, 0], 1]), &json!([0, 0])));
@@ -231,21 +234,29 @@ fn installed(stage: &Stage, python: &Path) -> String {
     packages.display().to_string()
 }
 
-fn check_provider(component: &str, variable: &str) {
-    let Some(python) = skip::require(component, std::env::var_os(variable)).map(PathBuf::from) else { return };
+/// What a program told that ran in an Airflow with the provider, and the server that it called.
+fn run_in_airflow(airflow: (&str, &str), name: &str, arguments: &[&str]) -> Option<(Value, Site)> {
+    let (component, variable) = airflow;
+    let python = skip::require(component, std::env::var_os(variable)).map(PathBuf::from)?;
     let site = Site::new();
     let (packages, url) = (installed(&site.stage, &python), site.url());
-    let example = workspace().join("examples/airflow/dags/emr_batch_with_provider.py").display().to_string();
-
     let variables = [("PYTHONPATH", packages.as_str()), ("TIDEMILL_URL", url.as_str())];
-    let program = program("airflow/provider_runs.py");
-    let told =
-        run_python(&site.stage, &python, &program, &variables, &[&example, "emr_batch_with_provider"]);
+    let told = run_python(&site.stage, &python, &program(name), &variables, arguments);
+    Some((told, site))
+}
+
+fn check_provider(airflow: (&str, &str)) {
+    let dag = "emr_batch_with_provider";
+    let file = workspace().join(format!("examples/airflow/dags/{dag}.py")).display().to_string();
+
+    let Some((told, site)) = run_in_airflow(airflow, "airflow/provider_runs.py", &[&file, dag]) else {
+        return;
+    };
 
     assert_eq!((&told["provider"], &told["decorator"]), (&json!(true), &json!(true)));
     assert_eq!((&told["hook"], &told["connection"]), (&json!("Tidemill"), &json!(true)));
     check_units(&told);
-    check_jobs(&told, &url);
+    check_jobs(&told, &site.url());
     assert_eq!(told["example"]["run"], "success", "{}", told["example"]);
     let l0 = &told["example"]["returned"]["l0"];
     assert_eq!((&l0["parallel"], &told["example_left"]), (&json!(8), &json!([0, 0])));
@@ -259,26 +270,28 @@ fn check_units(told: &Value) {
     let chain = &told["chain_well"];
     assert_eq!((&chain["run"], &chain["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(chain["returned"]["l0"], json!([8, "/*+ PARALLEL(8) FULL(A) */", 8]), "{chain}");
+    let partly = &told["partly_well"]["returned"]["block"];
+    assert_eq!(*partly, json!([4, "/*+ PARALLEL(4) */", 4]));
     let inside = &told["inside_well"];
     assert_eq!((&inside["run"], &inside["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(inside["returned"]["decorated"], json!([8, null, 8]), "{inside}");
-    assert_eq!(inside["returned"]["block"], json!([4, "/*+ PARALLEL(4) */", 4]));
-    for run in ["chain_well", "chain_raises", "inside_well", "inside_raises", "inside_sigterm"] {
+    for run in
+        ["chain_well", "chain_raises", "inside_well", "inside_raises", "inside_sigterm", "partly_sigterm"]
+    {
         assert_eq!(told[run]["left"], json!([0, 0]), "{run}");
     }
     let raised = &told["chain_raises"];
     assert_eq!((&raised["run"], &raised["deferred"]), (&json!("failed"), &json!([])), "{raised}");
     assert_eq!((&raised["tasks"]["l0"], &raised["tasks"]["release"]), (&json!("failed"), &json!("success")));
     for run in ["inside_raises", "inside_sigterm"] {
-        let tasks = json!({ "decorated": "failed", "block": "failed" });
-        assert_eq!(told[run]["tasks"], tasks, "{run}");
+        assert_eq!(told[run]["tasks"], json!({ "decorated": "failed" }), "{run}");
     }
+    assert_eq!(told["partly_sigterm"]["tasks"], json!({ "block": "failed" }));
 }
 
 fn check_jobs(told: &Value, url: &str) {
     let jobs = &told["jobs"];
-    let tasks =
-        json!({ "good": "success", "seen": "success", "by_id": "success", "bad": "failed", "stopped": "failed" });
+    let tasks = json!({ "good": "success", "seen": "success", "by_id": "success", "bad": "failed" });
     assert_eq!(jobs["tasks"], tasks, "{jobs}");
     let deferred = jobs["deferred"].as_array().unwrap();
     assert!(deferred.contains(&json!("TidemillJobTrigger")), "{jobs}");
@@ -287,14 +300,45 @@ fn check_jobs(told: &Value, url: &str) {
     assert_eq!(jobs["links"]["good"], format!("{url}/executions/{}", execution["id"]));
     let trigger = "tidemill_airflow.triggers.TidemillJobTrigger";
     assert_eq!(told["stopped_by_trigger"], json!([trigger, "STOPPED"]));
+    assert_eq!((&told["stopped"]["tasks"]["slow"], &told["slow"]), (&json!("failed"), &json!("STOPPED")));
 }
+
+/// With a scheduler, a triggerer and one worker slot.
+fn check_whole_airflow(airflow: (&str, &str)) {
+    if !long_or(true, false) {
+        return;
+    }
+    let Some((told, _site)) = run_in_airflow(airflow, "airflow/provider_site.py", &[]) else { return };
+
+    assert_eq!(told["another_task"], json!(["success", "deferred", [10, 1]]), "{told}");
+    assert_eq!(told["ended_in_the_queue"], json!(["failed", [10, 0]]));
+    for end in ["sigkill", "sigterm"] {
+        for dag in ["inside", "partly"] {
+            assert_eq!(told[end][dag], json!(["failed", "failed", [0, 0]]), "{end} {dag}");
+        }
+    }
+    assert_eq!(told["chain"], json!(["failed", "failed", "success", [0, 0]]));
+}
+
+const AIRFLOW_2: (&str, &str) = ("airflow", AIRFLOW_PYTHON);
+const AIRFLOW_3: (&str, &str) = ("airflow3", AIRFLOW3_PYTHON);
 
 #[test]
 fn the_provider_holds_units_and_runs_jobs_in_airflow_2() {
-    check_provider("airflow", AIRFLOW_PYTHON);
+    check_provider(AIRFLOW_2);
 }
 
 #[test]
 fn the_provider_holds_units_and_runs_jobs_in_airflow_3() {
-    check_provider("airflow3", AIRFLOW3_PYTHON);
+    check_provider(AIRFLOW_3);
+}
+
+#[test]
+fn a_task_of_airflow_2_that_waits_leaves_the_only_worker_slot_free() {
+    check_whole_airflow(AIRFLOW_2);
+}
+
+#[test]
+fn a_task_of_airflow_3_that_waits_leaves_the_only_worker_slot_free() {
+    check_whole_airflow(AIRFLOW_3);
 }

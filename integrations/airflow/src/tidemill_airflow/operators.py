@@ -57,7 +57,7 @@ class AsksForUnits(BaseOperator):
             return self.granted(context, answer)
         self.log.info("pool %s: place %s in the queue: %s", answer.pool, answer.position, answer.message)
         give_up_at = None if self.wait is None else time.time() + self.wait.total_seconds()
-        trigger = TidemillUnitsTrigger(self.tidemill_conn_id, request.to_json(), give_up_at)
+        trigger = TidemillUnitsTrigger(self.tidemill_conn_id, request.to_json(), vars(answer), give_up_at)
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

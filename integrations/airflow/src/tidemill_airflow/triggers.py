@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
-from tidemill import ApiError, Execution, TidemillError, UnitsRequest
+from tidemill import ApiError, Execution, Place, TidemillError, UnitsRequest
 
 from .compat import IS_AIRFLOW_3
 from .hooks import TidemillHook
@@ -54,27 +54,30 @@ class TidemillTrigger(BaseTrigger):
 class TidemillUnitsTrigger(TidemillTrigger):
     """Waits in the queue of a pool. The event has the granted units."""
 
-    def __init__(self, tidemill_conn_id: str, request: dict[str, Any], give_up_at: float | None) -> None:
+    def __init__(
+        self, tidemill_conn_id: str, request: dict[str, Any], place: dict[str, Any], give_up_at: float | None
+    ) -> None:
         super().__init__()
-        self.tidemill_conn_id, self.request, self.give_up_at = tidemill_conn_id, request, give_up_at
+        self.tidemill_conn_id, self.request = tidemill_conn_id, request
+        self.place, self.give_up_at = place, give_up_at
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        fields = {
-            "tidemill_conn_id": self.tidemill_conn_id,
-            "request": self.request,
-            "give_up_at": self.give_up_at,
-        }
-        return f"{__name__}.{type(self).__name__}", fields
+        names = ("tidemill_conn_id", "request", "place", "give_up_at")
+        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
+
+    def _note(self, place: Place) -> None:
+        self.place = vars(place)
 
     async def event(self) -> dict[str, Any]:
         wait = None if self.give_up_at is None else timedelta(seconds=max(0.0, self.give_up_at - time.time()))
         async with await TidemillHook(self.tidemill_conn_id).get_async_conn() as client:
-            grant = await client.wait_for_units(UnitsRequest.from_json(self.request), wait)
+            grant = await client.wait_for_units(UnitsRequest.from_json(self.request), wait, self._note)
         return {"grant": grant.to_json()}
 
     async def on_kill(self) -> None:
+        # Only the place. Units would be those of the next try, which has begun if the task was cleared.
         async with await TidemillHook(self.tidemill_conn_id).get_async_conn() as client:
-            await client.give_up(UnitsRequest.from_json(self.request))
+            await client.leave(Place(**self.place))
 
 
 class TidemillJobTrigger(TidemillTrigger):

@@ -64,13 +64,16 @@ class AsyncClient:
     async def poll(self, request: UnitsRequest, wait: int = 0) -> Grant | Place:
         return await self.run(pools.poll(request, wait, self.retry_for))
 
-    async def wait_for_units(self, request: UnitsRequest, wait: timedelta | None = None) -> Grant:
+    async def wait_for_units(
+        self, request: UnitsRequest, wait: timedelta | None = None, on_wait: Callable[[Place], None] | None = None
+    ) -> Grant:
         """Waits in the queue. You must release what you get."""
         seconds = None if wait is None else wait.total_seconds()
-        return await self.run(pools.acquire(request, seconds, None, self.retry_for))
+        return await self.run(pools.acquire(request, seconds, on_wait, self.retry_for))
 
-    async def give_up(self, request: UnitsRequest) -> None:
-        await self.run(pools.give_up(request, RETRY_FOR_AT_END))
+    async def leave(self, place: Place) -> bool:
+        """Leaves the queue. False if the place is gone, or if an attempt of the holder has got the units."""
+        return await self.run(pools.leave(place, RETRY_FOR_AT_END))
 
     async def release(self, grant: Grant, *, outcome: str = "completed", error: str | None = None) -> None:
         await self.run(pools.release(grant.leases, outcome, error, self.retry_for))
@@ -131,6 +134,7 @@ class AsyncUnits:
         on_wait: Callable[[Place], None] | None,
     ) -> None:
         self._client, self._request, self._wait, self._on_wait = client, request, wait, on_wait
+        self._place: Place | None = None
         self._granted: Grant | None = None
         self._beating: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -152,11 +156,13 @@ class AsyncUnits:
     async def __aenter__(self) -> AsyncUnits:
         wait = None if self._wait is None else self._wait.total_seconds()
         try:
-            plan = pools.acquire(self._request, wait, self._on_wait, self._client.retry_for)
+            plan = pools.acquire(self._request, wait, self._note, self._client.retry_for)
             self._granted = await self._client.run(plan)
         except BaseException as error:
             if not isinstance(error, TidemillError):
-                await self._quietly(self._client.give_up(self._request))
+                await self._quietly(
+                    self._client.run(pools.give_up(self._request, self._place, RETRY_FOR_AT_END))
+                )
             raise
         self._beating = asyncio.create_task(self._beat(asyncio.current_task()))
         return self
@@ -174,6 +180,11 @@ class AsyncUnits:
         else:
             why = f"{type(error).__name__}: {error}"
             await self._quietly(self._client.run(pools.release(leases, "failed", why, RETRY_FOR_AT_END)))
+
+    def _note(self, place: Place) -> None:
+        self._place = place
+        if self._on_wait:
+            self._on_wait(place)
 
     async def _beat(self, holder: asyncio.Task[Any] | None) -> None:
         every = self._request.heartbeat

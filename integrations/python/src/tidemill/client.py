@@ -77,10 +77,6 @@ class Client:
         """Requests units once: granted units, which you must release, or a place in the queue."""
         return self.run(pools.poll(request, wait, self.retry_for))
 
-    def give_up(self, request: UnitsRequest) -> None:
-        """Leaves the queue, and releases what was granted meanwhile."""
-        self.run(pools.give_up(request, RETRY_FOR_AT_END))
-
     def release(self, grant: Grant, *, outcome: str = "completed", error: str | None = None) -> None:
         """Releases units. `outcome` is `completed`, `failed` or `refused`. Raises `LeaseLost` if they were lost."""
         self.run(pools.release(grant.leases, outcome, error, self.retry_for))
@@ -151,6 +147,7 @@ class Units:
         self._client, self._request, self._granted = client, request, grant
         self._wait = None if wait is None else wait.total_seconds()
         self._on_wait, self._on_lost, self._survives_kill = on_wait, on_lost, survives_kill
+        self._place: Place | None = None
         self._lost, self._ended = threading.Event(), threading.Event()
         self._releasing = threading.Lock()
         self._keeper: Keeper | None = None
@@ -183,17 +180,23 @@ class Units:
     def __enter__(self) -> Units:
         self._unwind_at_sigterm()
         try:
-            if self._granted is None:
-                plan = pools.acquire(self._request, self._wait, self._on_wait, self._client.retry_for)
-                self._granted = self._client.run(plan)
+            # First, because it takes a while to start.
             if self._survives_kill:
-                self._keeper = Keeper(self._client._http.base_url, self._client._http.headers, self.grant)
+                self._keeper = Keeper(self._client._http.base_url, self._client._http.headers)
+            if self._granted is None:
+                plan = pools.acquire(self._request, self._wait, self._note, self._client.retry_for)
+                self._granted = self._client.run(plan)
+            if self._keeper:
+                self._keeper.guard(self._granted)
             threading.Thread(target=self._beat, name="tidemill-heartbeat", daemon=True).start()
         except BaseException as error:
             self._restore_sigterm()
             # What the server said about the request stays as it is; anything else must not leave a place behind.
             if not isinstance(error, TidemillError):
-                self._quietly(lambda: self._client.give_up(self._request))
+                leaving = pools.give_up(self._request, self._place, RETRY_FOR_AT_END)
+                self._quietly(lambda: self._client.run(leaving))
+            if self._keeper:
+                self._keeper.dismiss()
             raise
         return self
 
@@ -219,6 +222,11 @@ class Units:
                     self._keeper.dismiss()
             finally:
                 self._restore_sigterm()
+
+    def _note(self, place: Place) -> None:
+        self._place = place
+        if self._on_wait:
+            self._on_wait(place)
 
     def _beat(self) -> None:
         every = self._request.heartbeat

@@ -179,27 +179,34 @@ def acquire(
         now = time.monotonic()
         left = math.inf if wait is None else start + wait - now
         if left <= 0:
-            yield from give_up(request, retry_for)
+            yield from give_up(request, answer, retry_for)
             raise NotAdmitted(answer, now - start)
         if seconds and now - asked < SHORTEST_POLL:
             yield Pause(SHORTEST_POLL)
         seconds = math.ceil(min(LONGEST_POLL, left))
 
 
-def give_up(request: UnitsRequest, retry_for: float) -> Plan[None]:
-    """Leaves the queue, and releases what was granted meanwhile, even if the answer never came."""
+def leave(place: Place, retry_for: float) -> Plan[bool]:
+    """Leaves the queue. False if the place is gone, or if an attempt of the holder has got the units."""
+    try:
+        yield from send(Call("DELETE", f"/api/v1/requests/{place.id}"), retry_for)
+        return True
+    except ApiError as error:
+        if error.status not in (400, 404, 409):
+            raise
+        return False
+
+
+def give_up(request: UnitsRequest, place: Place | None, retry_for: float) -> Plan[None]:
+    """Leaves the queue, and releases what was granted to this attempt meanwhile, even if the answer never came."""
     for _ in range(GIVE_UP_TRIES):
-        answer = yield from poll(request, 0, retry_for)
-        try:
-            if isinstance(answer, Grant):
-                yield from release(answer.leases, "completed", None, retry_for)
-            else:
-                yield from send(Call("DELETE", f"/api/v1/requests/{answer.id}"), retry_for)
+        if place and (yield from leave(place, retry_for)):
             return
-        except ApiError as error:
-            # It was granted between the two calls.
-            if error.status not in (400, 409):
-                raise
+        answer = yield from poll(request, 0, retry_for)
+        if isinstance(answer, Grant):
+            yield from release(answer.leases, "completed", None, retry_for)
+            return
+        place = answer
 
 
 def release(leases: Sequence[Lease], outcome: str, error: str | None, retry_for: float) -> Plan[None]:

@@ -56,12 +56,15 @@ with DAG("inside", schedule=None) as inside:
     def decorated(granted=None, dag_run=None):
         return work(dag_run, granted.parallel, granted.hint)
 
+    decorated()
+
+with DAG("partly", schedule=None) as partly:
+
     @task
     def block(dag_run=None):
         with tidemill_units("etl", 4, hint="/*+ PARALLEL(4) */") as units:
             return work(dag_run, units.parallel, units.hint)
 
-    decorated()
     block()
 
 with DAG("jobs", schedule=None) as jobs:
@@ -72,7 +75,15 @@ with DAG("jobs", schedule=None) as jobs:
         task_id="by_id", execution_id="{{ ti.xcom_pull(task_ids='good')['id'] }}", deferrable=False, poke_interval=1
     )
     bad = TidemillJobOperator(task_id="bad", job="bad", parameters={"day": day}, poll_seconds=0.2)
-    stopped = TidemillJobOperator(
-        task_id="stopped", job="slow", parameters={"day": day}, poll_seconds=0.2, deferrable=False
-    )
     good >> [seen, by_id]
+
+with DAG("stopped", schedule=None) as stopped:
+    TidemillJobOperator(task_id="slow", job="slow", parameters={"day": day}, poll_seconds=0.2, deferrable=False)
+
+with DAG("free", schedule=None) as free:
+
+    @task
+    def nothing():
+        pass
+
+    nothing()
