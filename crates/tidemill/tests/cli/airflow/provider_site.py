@@ -18,12 +18,14 @@ from pathlib import Path
 import run_dag  # Before Airflow, whose settings it makes.
 
 URL, HOME = os.environ["TIDEMILL_URL"], Path(run_dag.home.name)
+DAGS = HOME / "dags"
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
 os.environ.update(
     {
         "AIRFLOW_CONN_TIDEMILL_DEFAULT": json.dumps({"conn_type": "tidemill", "host": URL}),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__PARALLELISM": "1",
         "AIRFLOW__API__PORT": str(port),
@@ -34,7 +36,8 @@ os.environ.update(
         "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of this run alone, which is long enough",
     }
 )
-shutil.copy(Path(__file__).parent / "provider_dags.py", HOME)
+DAGS.mkdir()
+shutil.copy(Path(__file__).parent / "provider_dags.py", DAGS)
 
 import httpx
 from airflow.api.common.trigger_dag import trigger_dag
@@ -46,10 +49,13 @@ from airflow.utils.session import create_session
 from tidemill import Client
 from tidemill_airflow.compat import IS_AIRFLOW_3
 
-PARTS = ["scheduler", "triggerer"] + (["api-server", "dag-processor"] if IS_AIRFLOW_3 else [])
-if not IS_AIRFLOW_3:
+PARTS = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip-serve-logs"]}
+if IS_AIRFLOW_3:
+    PARTS |= {"api-server": [], "dag-processor": []}
+else:
     # One task at a time, each in a process of its own.
     os.environ["AIRFLOW__CORE__EXECUTOR"] = "SequentialExecutor"
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 watch = Client(URL)
 
 
@@ -59,9 +65,11 @@ def pool():
 
 
 def until(what, look):
-    for _ in range(1_200):
+    for _ in range(900):
         if found := look():
             return found
+        for part in parts:
+            assert part.poll() is None, f"a part of Airflow ended: {part.args}"
         time.sleep(0.2)
     raise AssertionError(f"in vain: {what}; the pool has {pool()}")
 
@@ -113,8 +121,8 @@ def has_ended(run_id):
 initdb()
 command = [sys.executable, "-m", "airflow"]
 parts = [
-    subprocess.Popen([*command, part], stdout=(HOME / f"{part}.log").open("w"), stderr=subprocess.STDOUT)
-    for part in PARTS
+    subprocess.Popen([*command, part, *more], stdout=(HOME / f"{part}.log").open("w"), stderr=subprocess.STDOUT)
+    for part, more in PARTS.items()
 ]
 told = {}
 try:
