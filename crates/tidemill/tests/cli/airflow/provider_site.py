@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -32,8 +33,8 @@ os.environ.update(
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-        "AIRFLOW__CORE__INTERNAL_API_SECRET_KEY": "secret",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of this run alone, which is long enough",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
     }
 )
 DAGS.mkdir()
@@ -119,6 +120,8 @@ def has_ended(run_id):
 
 
 initdb()
+# Several processes share the file; otherwise who reads it keeps the others from writing.
+sqlite3.connect(HOME / "airflow.db").execute("pragma journal_mode = wal")
 command = [sys.executable, "-m", "airflow"]
 parts = [
     subprocess.Popen([*command, part, *more], stdout=(HOME / f"{part}.log").open("w"), stderr=subprocess.STDOUT)
