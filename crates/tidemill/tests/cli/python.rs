@@ -222,7 +222,8 @@ fn installed(stage: &Stage, python: &Path) -> String {
     };
     for package in ["python", "airflow"] {
         // A build writes into its folder.
-        let (source, copy) = (workspace().join("integrations").join(package), stage.path(package));
+        let source = workspace().join("integrations").join(package);
+        let copy = stage.path(&format!("{package}-source"));
         let copied = Command::new("cp").arg("-r").arg(source).arg(&copy).status().unwrap();
         assert!(copied.success());
         let wheels = wheels.to_str().unwrap();

@@ -72,7 +72,7 @@ def send(call: Call, retry_for: float) -> Plan[Any]:
 
 def error_of(call: Call, reply: Reply) -> ApiError | Unreachable:
     if reply.status == 0:
-        return Unreachable(call.path, reply.reason)
+        return Unreachable(reply.reason)
     body = reply.body if isinstance(reply.body, dict) else {}
     code = str(body.get("code", ""))
     kind = LeaseLost if code == LEASE_GONE else ApiError

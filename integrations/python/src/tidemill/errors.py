@@ -32,9 +32,9 @@ class LeaseLost(ApiError):
 class Unreachable(TidemillError):
     """No server answered, although the call was repeated."""
 
-    def __init__(self, url: str, reason: str) -> None:
-        fix = "Check the address and that the server runs: `curl URL/healthz/ready`"
-        super().__init__(f"no answer from {url}: {reason}", code="", fix=fix)
+    def __init__(self, reason: str) -> None:
+        fix = "Check the address, and that the server runs: `/healthz/ready` answers 200"
+        super().__init__(f"no answer from {reason}", code="", fix=fix)
 
 
 class NotAdmitted(TidemillError):

@@ -46,4 +46,4 @@ def reply(response: httpx.Response) -> Reply:
 
 
 def no_answer(error: httpx.TransportError) -> Reply:
-    return Reply(0, reason=str(error) or type(error).__name__)
+    return Reply(0, reason=f"{error.request.url}: {str(error) or type(error).__name__}")
