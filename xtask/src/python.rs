@@ -76,6 +76,16 @@ pub(crate) const AIRFLOW: Pins = Pins {
     size: "about 350 MB",
 };
 
+/// The Airflow 3 that the tests run our provider in. It also has what the tests of the Python client need.
+pub(crate) const AIRFLOW3: Pins = Pins {
+    folder: "airflow3",
+    packages: &["apache-airflow==", "mypy==", "psycopg=="],
+    file: concat!(env!("CARGO_MANIFEST_DIR"), "/python/requirements-airflow3.txt"),
+    text: include_str!("../python/requirements-airflow3.txt"),
+    version: "(3, 11) <= sys.version_info < (3, 14)",
+    size: "about 370 MB",
+};
+
 /// What the tests read the description of our API with.
 pub(crate) const OPENAPI: Pins = Pins {
     folder: "openapi",
@@ -201,6 +211,7 @@ mod tests {
     fn every_package_has_one_fixed_version() {
         for (pins, least, name) in [
             (AIRFLOW, 100, "apache-airflow 2"),
+            (AIRFLOW3, 90, "apache-airflow 3"),
             (OPENAPI, 30, "openapi-python-client 0"),
             (SMTP, 2, "aiosmtpd 1"),
             (FORMATS, 6, "fastavro 1"),

@@ -4,7 +4,7 @@ use crate::jars::{self, KAFKA, SPRING};
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
-use crate::python::{AIRFLOW, FORMATS, MOTO, OPENAPI, SMTP};
+use crate::python::{AIRFLOW, AIRFLOW3, FORMATS, MOTO, OPENAPI, SMTP};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
@@ -32,6 +32,9 @@ const SPARK_HOME: &str = "TIDEMILL_TEST_SPARK_HOME";
 /// Where tests find a Python that has Airflow with the Amazon provider.
 const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 
+/// Where tests find a Python that has Airflow 3, and what the tests of the Python client need.
+const AIRFLOW3_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW3_PYTHON";
+
 /// Where tests find a Python that has boto3; our own is the same.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
@@ -58,6 +61,7 @@ pub(crate) struct Services {
     // Not servers: the tests start them themselves.
     spark: Service<()>,
     airflow: Service<()>,
+    airflow3: Service<()>,
     boto3: Service<()>,
     openapi: Service<()>,
     smtp: Service<()>,
@@ -89,7 +93,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 16] = [
+const COMPONENTS: [Component; 17] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -107,6 +111,11 @@ const COMPONENTS: [Component; 16] = [
         name: "airflow",
         packages: "python3-venv",
         is_there: || given_url(AIRFLOW_PYTHON).is_some() || AIRFLOW.can_be_installed(),
+    },
+    Component {
+        name: "airflow3",
+        packages: "python3-venv",
+        is_there: || given_url(AIRFLOW3_PYTHON).is_some() || AIRFLOW3.can_be_installed(),
     },
     Component {
         name: "boto3",
@@ -165,6 +174,7 @@ impl Services {
         })?;
         let spark = Service::kept("spark", SPARK_HOME, || spark::home(cancel))?;
         let airflow = Service::kept("airflow", AIRFLOW_PYTHON, || AIRFLOW.python(cancel))?;
+        let airflow3 = Service::kept("airflow3", AIRFLOW3_PYTHON, || AIRFLOW3.python(cancel))?;
         let boto3 = Service::kept("boto3", BOTO3_PYTHON, || AIRFLOW.python(cancel))?;
         let openapi = Service::kept("openapi", OPENAPI_PYTHON, || OPENAPI.python(cancel))?;
         let smtp = Service::kept("smtp", SMTP_PYTHON, || SMTP.python(cancel))?;
@@ -186,6 +196,7 @@ impl Services {
             mysql,
             spark,
             airflow,
+            airflow3,
             boto3,
             openapi,
             smtp,
@@ -206,6 +217,7 @@ impl Services {
         self.mysql.tell(command);
         self.spark.tell(command);
         self.airflow.tell(command);
+        self.airflow3.tell(command);
         self.boto3.tell(command);
         self.openapi.tell(command);
         self.smtp.tell(command);
@@ -350,8 +362,8 @@ mod tests {
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,openapi,smtp,formats,moto,kafka,spring,\
-                     nexrender,curl";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,airflow3,boto3,openapi,smtp,formats,moto,kafka,\
+                     spring,nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -36,12 +36,13 @@ Commands:
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               mysql, chromium, spark, airflow, boto3, openapi, smtp, formats, moto, kafka, spring,
-                               nexrender, cargo-deny, curl, mount
+                               mysql, chromium, spark, airflow, airflow3, boto3, openapi, smtp, formats, moto, kafka,
+                               spring, nexrender, cargo-deny, curl, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
   TIDEMILL_TEST_SPARK_HOME     a Spark to test with instead of one in the user's cache
   TIDEMILL_TEST_AIRFLOW_PYTHON a Python with Airflow, likewise
+  TIDEMILL_TEST_AIRFLOW3_PYTHON a Python with Airflow 3, mypy and psycopg, likewise
   TIDEMILL_TEST_BOTO3_PYTHON   a Python with boto3, likewise
   TIDEMILL_TEST_OPENAPI_PYTHON a Python with openapi-spec-validator and openapi-python-client, likewise
   TIDEMILL_TEST_SMTP_PYTHON    a Python with aiosmtpd, likewise

@@ -11,13 +11,13 @@ use std::time::Duration;
 use tidemill_testkit::{Guarded, skip};
 
 /// The variable that names a Python with Airflow.
-const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
+pub(crate) const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 
 /// The variable that names a Python with boto3.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
-/// Airflow alone takes five seconds, and more when all tests run at once.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Airflow 2 alone takes five seconds, Airflow 3 half a minute, and more when all tests run at once.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A server with the pool of the document, and a Python that calls it.
 struct Site {

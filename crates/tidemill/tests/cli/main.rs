@@ -54,6 +54,7 @@ mod pool_demand;
 mod pool_run;
 mod pool_simulate;
 mod pool_step;
+mod python;
 mod reference;
 mod render;
 mod render_batch;
