@@ -1,0 +1,140 @@
+//! The tools that read what is in `deploy`, built from the modules of their authors: promtool, Helm, kubeconform and the loader of
+//! Compose. With them, the description of Kubernetes' API, and that of the objects of the Prometheus operator.
+
+use crate::cache::Kept;
+use crate::process::run_in_terminal;
+use crate::supervise::Cancel;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A module that Go's proxy has, and Go's database of checksums knows.
+struct Module {
+    path: &'static str,
+    version: &'static str,
+    take: Take,
+}
+
+/// What is needed of it.
+enum Take {
+    /// A program, its package and its build tags.
+    Program(&'static str, &'static str, &'static str),
+    /// Files, by the folder in the module.
+    Files(&'static str, &'static [&'static str]),
+}
+
+const MODULES: [Module; 6] = [
+    Module {
+        path: "github.com/prometheus/prometheus",
+        version: "v0.315.0",
+        // The clients of all clouds take most of the time to build, and rules need none of them.
+        take: Take::Program("promtool", "./cmd/promtool", "remove_all_sd"),
+    },
+    Module { path: "helm.sh/helm/v4", version: "v4.3.1", take: Take::Program("helm", "./cmd/helm", "") },
+    Module {
+        path: "github.com/yannh/kubeconform",
+        version: "v0.8.0",
+        take: Take::Program("kubeconform", "./cmd/kubeconform", ""),
+    },
+    Module {
+        path: "github.com/compose-spec/compose-go/v2",
+        version: "v2.16.2",
+        take: Take::Program("compose", "./cmd", ""),
+    },
+    Module {
+        path: "k8s.io/kubernetes",
+        version: "v1.36.3",
+        take: Take::Files("api/openapi-spec", &["swagger.json"]),
+    },
+    Module {
+        path: "github.com/prometheus-operator/prometheus-operator",
+        version: "v0.94.1",
+        take: Take::Files(
+            "jsonnet/prometheus-operator",
+            &["podmonitors-crd.json", "prometheusrules-crd.json"],
+        ),
+    },
+];
+
+/// Whether this machine has a Go that can build them, or fetch one that can.
+pub(crate) fn can_be_built() -> bool {
+    let mut go = Command::new("go");
+    let asked = go.args(["env", "GOVERSION"]).stdin(Stdio::null()).output();
+    asked.is_ok_and(|told| minor(&String::from_utf8_lossy(&told.stdout)) >= Some(21))
+}
+
+/// The 26 of `go1.26.8`.
+fn minor(version: &str) -> Option<u32> {
+    version.trim().strip_prefix("go1.")?.split('.').next()?.parse().ok()
+}
+
+/// The folder with all of it, which is filled if it is not there yet.
+pub(crate) fn home(cancel: &Cancel) -> Result<PathBuf, String> {
+    let versions: Vec<&str> = MODULES.iter().map(|module| module.version.trim_start_matches('v')).collect();
+    let kept = Kept {
+        name: "promtool, helm, kubeconform and compose",
+        folder: &format!("go-{}", versions.join("-")),
+        size: "about 200 MB and some minutes",
+    };
+    kept.ready(
+        |folder| MODULES.iter().all(|module| module.names().iter().all(|name| folder.join(name).exists())),
+        |folder| {
+            let build = folder.join("build");
+            MODULES.iter().try_for_each(|module| module.bring(folder, &build, cancel))?;
+            fs::remove_dir_all(&build).map_err(|error| format!("cannot remove {}: {error}", build.display()))
+        },
+    )
+}
+
+impl Module {
+    fn names(&self) -> &[&'static str] {
+        match &self.take {
+            Take::Program(name, ..) => std::slice::from_ref(name),
+            Take::Files(_, names) => names,
+        }
+    }
+
+    /// Downloads it, and puts what is needed of it into the folder.
+    fn bring(&self, folder: &Path, build: &Path, cancel: &Cancel) -> Result<(), String> {
+        let Self { path, version, take } = self;
+        let mut download = go(build);
+        download.args(["mod", "download", &format!("{path}@{version}")]);
+        run_in_terminal(download, cancel)?;
+        let source = build.join("pkg/mod").join(format!("{path}@{version}"));
+        match take {
+            // In the folder of the module, so that its own list of versions applies, with their checksums.
+            Take::Program(name, package, tags) => {
+                let mut make = go(build);
+                make.arg("build").arg("-C").arg(source);
+                make.args(["-trimpath", "-ldflags=-s -w", &format!("-tags={tags}"), "-o"]);
+                make.arg(folder.join(name)).arg(package);
+                run_in_terminal(make, cancel)
+            }
+            Take::Files(place, names) => names.iter().try_for_each(|name| {
+                let copied = fs::copy(source.join(place).join(name), folder.join(name));
+                copied.map(drop).map_err(|error| format!("{path} has no {name}: {error}"))
+            }),
+        }
+    }
+}
+
+/// Go with all that it writes in one folder, which can be removed, and without the user's settings.
+fn go(build: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.env("GOPATH", build).env("GOCACHE", build.join("cache")).env("GOENV", "off");
+    go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOTOOLCHAIN", "auto").env("GOWORK", "off");
+    go.env_remove("GOMODCACHE").env("CGO_ENABLED", "0");
+    go
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_go_is_read() {
+        assert_eq!(minor("go1.26.8\n"), Some(26));
+        assert_eq!(minor("go1.21"), Some(21));
+        assert_eq!(minor("devel"), None);
+    }
+}
