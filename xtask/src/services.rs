@@ -157,7 +157,7 @@ const COMPONENTS: [Component; 17] = [
     Component { name: "nexrender", packages: "ffmpeg", is_there: nexrender::can_look_at_clips },
     Component {
         name: "go",
-        packages: "golang-go",
+        packages: "python3-venv",
         is_there: || given_url(GO_TOOLS).is_some() || go::can_be_built(),
     },
     // The documents call it.

@@ -31,7 +31,16 @@ fn program() -> PathBuf {
     if !built.exists() {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--locked", "--quiet", "--package", "tidemill", "--bin", "tidemill", "--target-dir"]);
+        build.args([
+            "build",
+            "--locked",
+            "--quiet",
+            "--package",
+            "tidemill",
+            "--bin",
+            "tidemill",
+            "--target-dir",
+        ]);
         output(build.arg(built.ancestors().nth(2).unwrap()).current_dir(workspace()));
     }
     built
@@ -80,11 +89,18 @@ fn an_archive_has_the_program_and_all_that_belongs_to_it() {
     }
     let version = output(Command::new(folder.join("tidemill")).arg("--version"));
     assert!(version.starts_with(&format!("tidemill {}", env!("CARGO_PKG_VERSION"))), "{version}");
-    let sections = output(Command::new("readelf").args(["--sections", "--wide"]).arg(folder.join("tidemill")));
+    let sections =
+        output(Command::new("readelf").args(["--sections", "--wide"]).arg(folder.join("tidemill")));
     assert!(!sections.contains(".symtab") && !sections.contains(".debug_"), "it is not stripped");
-    let owners = output(Command::new("tar").args(["--list", "--verbose", "--numeric-owner", "-f"]).arg(out.path().join(format!("{name}.tar.gz"))));
+    let owners = output(
+        Command::new("tar")
+            .args(["--list", "--verbose", "--numeric-owner", "-f"])
+            .arg(out.path().join(format!("{name}.tar.gz"))),
+    );
     assert!(owners.lines().all(|line| line.contains(" 0/0 ")), "{owners}");
-    let left = output(Command::new("git").args(["status", "--porcelain", "--untracked-files"]).current_dir(workspace()));
+    let left = output(
+        Command::new("git").args(["status", "--porcelain", "--untracked-files"]).current_dir(workspace()),
+    );
     assert!(!left.contains("tidemill-parts"), "{left}");
     same_parts(&fs::read_to_string(folder.join("tidemill.cdx.json")).unwrap());
 }
@@ -106,8 +122,24 @@ fn same_parts(list: &str) {
         assert!(part["licenses"].is_array() && part["purl"].is_string() && has_sum != is_ours, "{part:#}");
     }
     let mut tree = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    tree.args(["tree", "--locked", "--offline", "--package", "tidemill", "--edges", "normal,build", "--prefix", "none"]);
-    tree.args(["--target", "x86_64-unknown-linux-gnu", "--features", "columnar,kafka-tls,objects", "--no-dedupe"]);
+    tree.args([
+        "tree",
+        "--locked",
+        "--offline",
+        "--package",
+        "tidemill",
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+    ]);
+    tree.args([
+        "--target",
+        "x86_64-unknown-linux-gnu",
+        "--features",
+        "columnar,kafka-tls,objects",
+        "--no-dedupe",
+    ]);
     let tree = output(tree.args(["--format", "{p}"]).current_dir(workspace()));
     let compiled = tree.lines().filter_map(|line| line.split_once(" v"));
     let compiled: BTreeSet<String> = compiled
@@ -129,6 +161,9 @@ fn what_cannot_be_built_here_is_told_before_anything_is_built() {
     let done = ran(&mut other);
 
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success() && told.contains("rustup target add riscv64gc-unknown-linux-musl"), "{told}");
+    assert!(
+        !done.status.success() && told.contains("rustup target add riscv64gc-unknown-linux-musl"),
+        "{told}"
+    );
     assert!(!out.path().join("none").exists());
 }

@@ -40,7 +40,15 @@ fn every_crate_for_authors_can_be_packaged() {
     let folder = tempfile::tempdir().unwrap();
     let mut package = cargo();
     // Compiling them would take minutes, and they are compiled anyway.
-    package.args(["package", "--workspace", "--no-verify", "--offline", "--locked", "--allow-dirty", "--quiet"]);
+    package.args([
+        "package",
+        "--workspace",
+        "--no-verify",
+        "--offline",
+        "--locked",
+        "--allow-dirty",
+        "--quiet",
+    ]);
     package.args(OURS.iter().flat_map(|name| ["--exclude", name]));
     output(package.arg("--target-dir").arg(folder.path()));
 
@@ -57,7 +65,9 @@ fn every_crate_for_authors_can_be_packaged() {
         let files = output(Command::new("tar").arg("-tf").arg(path));
         let manifest = output(Command::new("tar").arg("-xOf").arg(path).arg(format!("{root}/Cargo.toml")));
         assert!(files.contains(&format!("{root}/README.md\n")), "{name}: {files}");
-        for line in ["description = ", "license = ", "readme = ", "repository = ", "keywords = ", "categories = "] {
+        for line in
+            ["description = ", "license = ", "readme = ", "repository = ", "keywords = ", "categories = "]
+        {
             assert!(manifest.contains(&format!("\n{line}")), "{name} has no {line}");
         }
         let used = manifest.split("\n[").filter(|table| table.contains("dependencies.tidemill"));
@@ -75,7 +85,8 @@ fn the_pages_about_errors_are_in_the_package_of_the_program() {
     let packed = files.lines().filter_map(|line| line.strip_prefix("errors/")).collect::<BTreeSet<_>>();
 
     let pages = std::fs::read_dir(workspace().join("docs/errors")).unwrap();
-    let pages: Vec<String> = pages.map(|page| page.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let pages: Vec<String> =
+        pages.map(|page| page.unwrap().file_name().to_string_lossy().into_owned()).collect();
     assert!(pages.len() > 100, "{pages:?}");
     let missing: Vec<&String> = pages.iter().filter(|page| !packed.contains(page.as_str())).collect();
     assert_eq!(missing, Vec::<&String>::new());

@@ -74,7 +74,8 @@ impl Options {
         for target in &self.targets {
             can_build_for(target, &sysroot()?)?;
         }
-        fs::create_dir_all(&self.out).map_err(|error| format!("cannot make {}: {error}", self.out.display()))?;
+        fs::create_dir_all(&self.out)
+            .map_err(|error| format!("cannot make {}: {error}", self.out.display()))?;
         // This one also prints the man pages and the completions of the others.
         let here = match &self.binary {
             Some(binary) => binary.clone(),
@@ -82,8 +83,7 @@ impl Options {
         };
         let mut archives = Vec::new();
         for target in &self.targets {
-            let program =
-                if target == HOST { here.clone() } else { build(target, cancel)? };
+            let program = if target == HOST { here.clone() } else { build(target, cancel)? };
             archives.push(self.pack(target, &program, &here, cancel)?);
         }
         let mut sums = Command::new("sha256sum");
@@ -106,7 +106,10 @@ impl Options {
             run_in_terminal(command, cancel)
         };
         if self.binary.is_some() {
-            run("strip".as_ref(), &["--strip-all".as_ref(), "-o".as_ref(), &folder.join("tidemill"), program])?;
+            run(
+                "strip".as_ref(),
+                &["--strip-all".as_ref(), "-o".as_ref(), &folder.join("tidemill"), program],
+            )?;
         } else {
             // The profile has stripped it.
             run("cp".as_ref(), &[program, &folder.join("tidemill")])?;
@@ -155,7 +158,8 @@ fn can_build_for(target: &str, sysroot: &Path) -> Result<(), String> {
 }
 
 fn build(target: &str, cancel: &Cancel) -> Result<PathBuf, String> {
-    let mut build = cargo(&["build", "--profile", "dist", "--locked", "--package", "tidemill", "--bin", "tidemill"]);
+    let mut build =
+        cargo(&["build", "--profile", "dist", "--locked", "--package", "tidemill", "--bin", "tidemill"]);
     build.args(["--features", FEATURES, "--target", target]).current_dir(workspace());
     if target.starts_with("aarch64-") {
         build.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
@@ -173,7 +177,8 @@ fn list_parts(target: &str, path: &Path, cancel: &Cancel) -> Result<(), String> 
     };
     // It writes a file beside the manifest of every crate. Only that of the program is wanted.
     let name = format!("tidemill-parts-{}", std::process::id());
-    let root = fs::canonicalize(workspace()).map_err(|error| format!("cannot find the workspace: {error}"))?;
+    let root =
+        fs::canonicalize(workspace()).map_err(|error| format!("cannot find the workspace: {error}"))?;
     let mut cyclonedx = Command::new(program);
     cyclonedx.args(["cyclonedx", "--quiet", "--format=json", "--spec-version=1.5", "--features", FEATURES]);
     cyclonedx.args(["--target", target, "--override-filename", &name, "--manifest-path"]);

@@ -19,8 +19,8 @@ const SETS: [(&str, &str, &[&str]); 5] = [
         "a password in the values, and an owner who migrates",
         "database:
   url: postgres://tidemill@db/app
-  password: one
-  migrate: { url: 'postgres://owner@db/app', password: two }
+  password: first-word
+  migrate: { url: 'postgres://owner@db/app', password: second-word }
 podDisruptionBudget: { enabled: false }",
         &["Deployment", "Job", "Secret", "Secret", "Service"],
     ),
@@ -102,7 +102,8 @@ impl Chart {
     fn conform(&self, objects: &str) -> Said {
         let file = self.folder.path().join("objects.yaml");
         fs::write(&file, objects).unwrap();
-        let schemas = format!("{}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json", self.folder.path().display());
+        let schemas =
+            format!("{}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json", self.folder.path().display());
         let file = file.display().to_string();
         let arguments = ["-strict", "-verbose", "-output", "json", "-schema-location", &schemas, &file];
         run(&self.tools.join("kubeconform"), &arguments)
@@ -113,7 +114,8 @@ fn kinds(report: &str) -> Vec<String> {
     let report: Value = serde_json::from_str(report).unwrap();
     let resources = report["resources"].as_array().unwrap();
     assert!(resources.iter().all(|one| one["status"] == "statusValid"), "{report:#}");
-    let mut kinds: Vec<String> = resources.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect();
+    let mut kinds: Vec<String> =
+        resources.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect();
     kinds.sort();
     kinds
 }
@@ -139,7 +141,11 @@ fn kubeconform_would_find_a_field_that_kubernetes_does_not_know() {
     let objects = chart.render(SETS[3].1);
     for (from, to, complaint) in [
         ("readOnlyRootFilesystem: true", "readOnlyRootFileSystem: true", "readOnlyRootFileSystem"),
-        ("terminationGracePeriodSeconds: 40", "terminationGracePeriodSeconds: soon", "terminationGracePeriodSeconds"),
+        (
+            "terminationGracePeriodSeconds: 40",
+            "terminationGracePeriodSeconds: soon",
+            "terminationGracePeriodSeconds",
+        ),
         ("failureThreshold: 60", "failures: 60", "failures"),
         ("podMetricsEndpoints:", "podMetricEndpoints:", "podMetric"),
         ("backoffLimit: 3", "kind: Job", "kind"),
@@ -209,12 +215,19 @@ fn the_schema_is_migrated_first_by_the_owner_with_a_password_that_is_there_by_th
     let secret = migrate.iter().find(|object| object.contains("kind: Secret")).unwrap();
     assert!(job.contains("helm.sh/hook: pre-install,pre-upgrade") && job.contains("args: [db, migrate]"));
     assert!(job.contains("postgres://owner@db/app") && job.contains("name: night-tidemill-migrate\n"));
-    assert!(secret.contains("helm.sh/hook: pre-install,pre-upgrade") && secret.contains("helm.sh/hook-weight: \"-1\""));
-    assert!(secret.contains("password: \"two\"") && secret.contains("name: night-tidemill-migrate\n"));
+    assert!(
+        secret.contains("helm.sh/hook: pre-install,pre-upgrade")
+            && secret.contains("helm.sh/hook-weight: \"-1\"")
+    );
+    assert!(secret.contains("password: \"second-word\"") && secret.contains("name: night-tidemill-migrate\n"));
     let server = server.iter().find(|object| object.contains("kind: Deployment")).unwrap();
-    assert!(server.contains("postgres://tidemill@db/app") && !server.contains("owner") && !server.contains("one"));
+    assert!(
+        server.contains("postgres://tidemill@db/app") && !server.contains("owner") && !server.contains("-word")
+    );
     let given = chart.render(SETS[2].1);
-    assert!(!given.contains("kind: Secret") && given.contains("name: mine\n") && given.contains("key: word\n"));
+    assert!(
+        !given.contains("kind: Secret") && given.contains("name: mine\n") && given.contains("key: word\n")
+    );
 }
 
 #[test]
@@ -229,7 +242,8 @@ fn the_server_is_probed_and_scraped_where_it_answers() {
         assert!(routes.contains(&format!("| `GET` | `{path}` | nothing |")), "{path}");
     }
     assert!(server.contains("containerPort: 7790") && server.contains("\"0.0.0.0:7790\""));
-    let monitor = of(&objects, "metrics").into_iter().find(|object| object.contains("kind: PodMonitor")).unwrap();
+    let monitor =
+        of(&objects, "metrics").into_iter().find(|object| object.contains("kind: PodMonitor")).unwrap();
     let selector = "app.kubernetes.io/component: server";
     assert!(monitor.contains("path: /metrics") && monitor.matches(selector).count() == 2, "{monitor}");
 }
@@ -239,7 +253,9 @@ fn the_chart_has_the_version_of_the_program() {
     let version = format!("ersion: {}\n", env!("CARGO_PKG_VERSION"));
 
     assert_eq!(read(&format!("deploy/{CHART}/Chart.yaml")).matches(&version).count(), 2);
-    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(CHART).join("files/rules.yaml").exists());
+    assert!(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(CHART).join("files/rules.yaml").exists()
+    );
 }
 
 /// The block of a guide that is the file of this name.
@@ -258,8 +274,11 @@ fn the_values_of_the_guide_are_values_of_the_chart() {
     kinds(&chart.conform(&objects).succeeds());
     // What its commands name is there.
     let objects = objects.replace("night-tidemill", "tidemill");
-    for (_, name) in guide.match_indices("deploy/tidemill-").map(|(at, _)| guide[at..].split_once('/').unwrap()) {
-        let name = name.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').next().unwrap();
+    for (_, name) in
+        guide.match_indices("deploy/tidemill-").map(|(at, _)| guide[at..].split_once('/').unwrap())
+    {
+        let name =
+            name.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').next().unwrap();
         assert!(objects.contains(&format!("kind: Deployment\nmetadata:\n  name: {name}\n")), "{name}");
     }
 }

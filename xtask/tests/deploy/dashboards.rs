@@ -30,7 +30,9 @@ fn problems(dashboard: &Value) -> Vec<String> {
     let (mut found, mut ids, mut taken) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let variables = list(&dashboard["templating"], "list");
     let source = json!({ "type": "prometheus", "uid": "${datasource}" });
-    let is_source = |one: &&Value| one["name"] == "datasource" && one["type"] == "datasource" && one["query"] == "prometheus";
+    let is_source = |one: &&Value| {
+        one["name"] == "datasource" && one["type"] == "datasource" && one["query"] == "prometheus"
+    };
     if variables.iter().filter(is_source).count() != 1 {
         found.push("it has no variable for the data source".to_owned());
     }
@@ -60,7 +62,10 @@ fn problems(dashboard: &Value) -> Vec<String> {
         }
         let mut letters = BTreeSet::new();
         let is_good = |target: &Value| target["datasource"] == source && target["expr"].is_string();
-        if list(panel, "targets").is_empty() || panel["datasource"] != source || !list(panel, "targets").iter().all(is_good) {
+        if list(panel, "targets").is_empty()
+            || panel["datasource"] != source
+            || !list(panel, "targets").iter().all(is_good)
+        {
             refuse("has no query, or not of the variable data source");
         }
         if !list(panel, "targets").iter().all(|target| letters.insert(target["refId"].as_str())) {
@@ -74,7 +79,8 @@ fn problems(dashboard: &Value) -> Vec<String> {
 fn queries(dashboard: &Value) -> Vec<String> {
     let targets = list(dashboard, "panels").iter().flat_map(|panel| list(panel, "targets"));
     let text = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
-    text.map(|expr| expr.replace("$__rate_interval", "5m").replace("$pool", ".*").replace("$job", ".*")).collect()
+    text.map(|expr| expr.replace("$__rate_interval", "5m").replace("$pool", ".*").replace("$job", ".*"))
+        .collect()
 }
 
 /// A file of rules with a query in each.
@@ -91,7 +97,16 @@ fn grafana_can_show_the_dashboards() {
 
     let names: BTreeSet<&str> = dashboards.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["jobs", "outbox", "overview", "pools", "render"].into());
-    assert_eq!(uids, names.iter().map(|name| format!("tidemill-{name}")).collect::<BTreeSet<_>>().iter().map(String::as_str).collect());
+    assert_eq!(
+        uids,
+        names
+            .iter()
+            .map(|name| format!("tidemill-{name}"))
+            .collect::<BTreeSet<_>>()
+            .iter()
+            .map(String::as_str)
+            .collect()
+    );
     for (name, dashboard) in &dashboards {
         assert_eq!(problems(dashboard), Vec::<String>::new(), "{name}");
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The objects of the chart, by their name in the description of the API.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 7] = [
     "io.k8s.api.apps.v1.Deployment",
     "io.k8s.api.batch.v1.Job",
     "io.k8s.api.core.v1.ConfigMap",
@@ -14,12 +14,12 @@ const KINDS: [&str; 8] = [
     "io.k8s.api.core.v1.Service",
     "io.k8s.api.networking.v1.Ingress",
     "io.k8s.api.policy.v1.PodDisruptionBudget",
-    "io.k8s.api.core.v1.PersistentVolumeClaim",
 ];
 
 /// Writes a file for each kind, under the name by which kubeconform asks for it.
 pub(crate) fn write(tools: &Path, folder: &Path) {
-    let read = |name: &str| -> Value { serde_json::from_slice(&fs::read(tools.join(name)).unwrap()).unwrap() };
+    let read =
+        |name: &str| -> Value { serde_json::from_slice(&fs::read(tools.join(name)).unwrap()).unwrap() };
     let api = read("swagger.json");
     for kind in KINDS {
         let mut definitions = Map::new();
@@ -41,7 +41,8 @@ pub(crate) fn write(tools: &Path, folder: &Path) {
 }
 
 fn save(folder: &Path, name: &[&str], schema: &Value) {
-    let parts: Vec<String> = name.iter().filter(|part| !part.is_empty()).map(|part| part.to_lowercase()).collect();
+    let parts: Vec<String> =
+        name.iter().filter(|part| !part.is_empty()).map(|part| part.to_lowercase()).collect();
     fs::write(folder.join(format!("{}.json", parts.join("-"))), schema.to_string()).unwrap();
 }
 

@@ -71,7 +71,8 @@ fn the_unit_of_the_render_worker_has_the_mount_of_the_guide() {
 #[test]
 fn the_example_of_an_environment_has_variables_that_there_are() {
     let text = read("deploy/systemd/environment.example");
-    let variables = text.lines().map(|line| line.trim_start_matches('#')).filter_map(|line| line.split_once('='));
+    let variables =
+        text.lines().map(|line| line.trim_start_matches('#')).filter_map(|line| line.split_once('='));
     let variables: Vec<(&str, &str)> = variables.filter(|(name, _)| !name.contains(' ')).collect();
     let stage = variables.iter().fold(Stage::new(), |stage, (name, value)| stage.with(name, value));
 
@@ -152,15 +153,23 @@ fn the_image_runs_as_a_user_who_can_write_nothing_but_his_home() {
     let tools = is_root().then(|| find_program("chroot")).flatten();
     let Some(chroot) = skip::optional("chroot", tools) else { return };
     let image = read("deploy/Dockerfile");
-    let word = |before: &str| image.rsplit(before).next().unwrap().split_whitespace().next().unwrap().to_owned();
+    let word =
+        |before: &str| image.rsplit(before).next().unwrap().split_whitespace().next().unwrap().to_owned();
     let (user, home) = (word("\nUSER "), word("\nWORKDIR "));
     let (uid, gid) = user.split_once(':').unwrap();
-    assert!(image.contains(&format!("useradd --uid {uid} --gid {gid} --create-home --home-dir {home} tidemill\n")));
+    assert!(
+        image
+            .contains(&format!("useradd --uid {uid} --gid {gid} --create-home --home-dir {home} tidemill\n"))
+    );
     assert!(image.ends_with("\nFROM runtime\n"), "the default image is the small one");
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let inside = |path: &str| root.path().join(path.trim_start_matches('/'));
-    for (from, to) in libraries().iter().map(|path| (path.as_str(), path.as_str())).chain([(BINARY, "/usr/local/bin/tidemill")]) {
+    for (from, to) in libraries()
+        .iter()
+        .map(|path| (path.as_str(), path.as_str()))
+        .chain([(BINARY, "/usr/local/bin/tidemill")])
+    {
         fs::create_dir_all(inside(to).parent().unwrap()).unwrap();
         fs::copy(from, inside(to)).unwrap();
     }
@@ -168,7 +177,11 @@ fn the_image_runs_as_a_user_who_can_write_nothing_but_his_home() {
     chown(inside(&home), uid.parse().ok(), gid.parse().ok()).unwrap();
     let run = |database: &str, arguments: &[&str]| {
         let mut command = Command::new(&chroot);
-        command.arg(format!("--userspec={user}")).arg(root.path()).args(["/usr/local/bin/tidemill", "--database", database]);
+        command.arg(format!("--userspec={user}")).arg(root.path()).args([
+            "/usr/local/bin/tidemill",
+            "--database",
+            database,
+        ]);
         command.args(arguments).env_clear().env("TMPDIR", &home).output().unwrap()
     };
 

@@ -193,7 +193,9 @@ pub(crate) fn problems_of_deployed(scrape: &str) -> Vec<String> {
     let mut exposed = of_scrape(scrape);
     let is_seldom = |name: &str| {
         let name = name.trim_start_matches("tidemill_");
-        name.starts_with("schedule_") || name.starts_with("self_") || SELDOM.iter().any(|one| name.starts_with(one))
+        name.starts_with("schedule_")
+            || name.starts_with("self_")
+            || SELDOM.iter().any(|one| name.starts_with(one))
     };
     exposed.extend(of_page().into_iter().filter(|(name, _)| is_seldom(name)));
     with_instance(&mut exposed);
@@ -215,8 +217,11 @@ fn dashboards_and_alerts_select_series_of_the_reference_page_and_leave_none_out(
     let found: Vec<String> = queries.iter().flat_map(|query| problems(query, &page)).collect();
 
     assert_eq!(found, Vec::<String>::new());
-    let named: BTreeSet<String> = queries.iter().flat_map(|query| series(query)).map(|(name, _)| name).collect();
-    let stem = |name: &str| ["_sum", "_count", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned();
+    let named: BTreeSet<String> =
+        queries.iter().flat_map(|query| series(query)).map(|(name, _)| name).collect();
+    let stem = |name: &str| {
+        ["_sum", "_count", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned()
+    };
     let stems: BTreeSet<String> = named.iter().map(|name| stem(name)).collect();
     let left: Vec<&String> = page.keys().filter(|name| !stems.contains(&stem(name))).collect();
     // Shown by others: utilization by units and capacity, polls and queries by their ratios, freed leases by those taken over.
