@@ -130,8 +130,10 @@ impl Module {
                 run_in_terminal(make, cancel)
             }
             Take::Files(place, names) => names.iter().try_for_each(|name| {
-                let copied = fs::copy(source.join(place).join(name), folder.join(name));
-                copied.map(drop).map_err(|error| format!("{path} has no {name}: {error}"))
+                // A copy would be as read-only as the file in the module.
+                let copied = fs::read(source.join(place).join(name))
+                    .and_then(|text| fs::write(folder.join(name), text));
+                copied.map_err(|error| format!("cannot take {name} from {path}: {error}"))
             }),
         }
     }
@@ -151,7 +153,9 @@ impl Build {
         // Modules are writable, so that the folder can be removed.
         go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
         go.env("CGO_ENABLED", "0");
-        ["GOMODCACHE", "GOROOT", "GOBIN"].iter().for_each(|name| drop(go.env_remove(name)));
+        for name in ["GOMODCACHE", "GOROOT", "GOBIN"] {
+            go.env_remove(name);
+        }
         go
     }
 }

@@ -135,7 +135,9 @@ fn scrape() -> String {
 }
 
 /// What a server has only after something has gone wrong, or if a feature is used that the demo does not use.
-const SELDOM: [&str; 22] = [
+const SELDOM: [&str; 25] = [
+    "alert_changes",
+    "alert_deliveries",
     "alert_signal_failures",
     "fencing_rejections",
     "job_instances_purged",
@@ -150,6 +152,7 @@ const SELDOM: [&str; 22] = [
     "outbox_relays_retired",
     "outbox_sink_failures",
     "outbox_slots",
+    "pool_acquire_timeouts",
     "pool_on_demand",
     "render_concerns",
     "render_copy",
