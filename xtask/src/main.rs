@@ -3,6 +3,7 @@
 
 mod cache;
 mod commands;
+mod go;
 mod jars;
 mod kafka;
 mod memory;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         "ci" if rest.is_empty() => supervise::run(&arguments, commands::ci::run),
         "bench" => supervise::run(&arguments, |cancel| commands::bench::run(rest, cancel)),
         "chaos" => supervise::run(&arguments, |cancel| commands::chaos::run(rest, cancel)),
+        "dist" => supervise::run(&arguments, |cancel| commands::dist::run(rest, cancel)),
         "size" if rest.is_empty() => commands::size::run(),
         "help" | "--help" | "-h" => commands::help::run(),
         _ => {

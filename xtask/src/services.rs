@@ -1,5 +1,6 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
+use crate::go;
 use crate::jars::{self, KAFKA, SPRING};
 use crate::kafka;
 use crate::nexrender;
@@ -8,7 +9,7 @@ use crate::python::{AIRFLOW, AIRFLOW3, FORMATS, MOTO, OPENAPI, SMTP};
 use crate::spark;
 use crate::stages::now;
 use crate::supervise::Cancel;
-use crate::tool::DENY;
+use crate::tool::{CYCLONEDX, DENY};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +54,12 @@ const MOTO_PYTHON: &str = "TIDEMILL_TEST_MOTO_PYTHON";
 /// Where tests find a cargo-deny.
 const DENY_PROGRAM: &str = "TIDEMILL_TEST_CARGO_DENY";
 
+/// Where tests find a folder with promtool, helm, kubeconform and compose, and what the objects of Kubernetes have to be.
+const GO_TOOLS: &str = "TIDEMILL_TEST_GO_TOOLS";
+
+/// Where tests find a cargo-cyclonedx.
+const CYCLONEDX_PROGRAM: &str = "TIDEMILL_TEST_CARGO_CYCLONEDX";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
@@ -73,6 +80,8 @@ pub(crate) struct Services {
     spring: Service<()>,
     nexrender: Service<()>,
     deny: Service<()>,
+    cyclonedx: Service<()>,
+    go_tools: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -155,6 +164,11 @@ const COMPONENTS: [Component; 17] = [
     // Apart: a Node from elsewhere does not go together with Debian's.
     Component { name: "nexrender", packages: "nodejs npm", is_there: nexrender::can_be_installed },
     Component { name: "nexrender", packages: "ffmpeg", is_there: nexrender::can_look_at_clips },
+    Component {
+        name: "go",
+        packages: "python3-venv",
+        is_there: || given_url(GO_TOOLS).is_some() || go::can_be_built(),
+    },
     // The documents call it.
     Component { name: "curl", packages: "curl", is_there: || find_program("curl").is_some() },
 ];
@@ -191,6 +205,9 @@ impl Services {
         let spring = Service::kept("spring", SPRING_HOME, || SPRING.home(cancel))?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
         let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
+        let cyclonedx =
+            Service::kept("cargo-cyclonedx", CYCLONEDX_PROGRAM, || CYCLONEDX.program(cancel))?;
+        let go_tools = Service::kept("go", GO_TOOLS, || go::home(cancel))?;
         Ok(Self {
             postgres,
             mysql,
@@ -208,6 +225,8 @@ impl Services {
             spring,
             nexrender,
             deny,
+            cyclonedx,
+            go_tools,
         })
     }
 
@@ -229,6 +248,8 @@ impl Services {
         self.spring.tell(command);
         self.nexrender.tell(command);
         self.deny.tell(command);
+        self.cyclonedx.tell(command);
+        self.go_tools.tell(command);
     }
 }
 

@@ -18,6 +18,9 @@ pub(crate) struct Tool {
 /// Checks our dependencies.
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", features: None };
 
+/// Lists what is in our program, as CycloneDX.
+pub(crate) const CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9", features: None };
+
 /// Runs the tests. Without its updater, which fetches programs by itself.
 pub(crate) const NEXTEST: Tool =
     Tool { name: "cargo-nextest", version: "0.9.151", features: Some("default-no-update") };

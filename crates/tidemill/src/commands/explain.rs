@@ -22,11 +22,12 @@ pub(super) fn run(arguments: &Explain) -> Result<Exit> {
     write_stdout(page(code))
 }
 
+// `errors` links to the folder of the documents, so that the package of this crate has the pages.
 macro_rules! pages {
     ($($code:ident $file:literal)+) => {
         fn page(code: Code) -> &'static str {
             match code {
-                $(Code::$code => include_str!(concat!("../../../../docs/errors/TM", $file, ".md")),)+
+                $(Code::$code => include_str!(concat!("../../errors/TM", $file, ".md")),)+
             }
         }
     };

@@ -1,6 +1,7 @@
 //! The demo verifies what it shows; here that it does, that it can say no, and that it goes on for those who look.
 
 use crate::Stage;
+use crate::metric_queries::problems_of_deployed;
 use crate::serve::{Served, ask};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
@@ -180,6 +181,8 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
         (workers == 3).then_some(())
     });
     another_round(&demo);
+    let (status, scrape) = ask(&demo.address, "GET", "/metrics", "", "");
+    assert_eq!((status, problems_of_deployed(&scrape)), (200, Vec::new()), "{scrape}");
 
     let living = demo.living();
     assert!(living.len() >= 6, "{living:?}");

@@ -1,17 +1,25 @@
-//! The unit for systemd and the compose file of renders, tried without either: their commands and variables with our binary.
+//! The units for systemd, the image and the compose file of renders, tried without any of them: their commands and variables with
+//! our binary, and its libraries in a folder.
 
 use crate::compose::{environment, of, texts};
 use crate::{BINARY, Stage, workspace};
 use saphyr::{LoadableYamlNode, Yaml};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use tidemill_store::scratch::Scratch;
-use tidemill_testkit::account::find_program;
+use tidemill_testkit::account::{find_program, is_root};
 use tidemill_testkit::nexrender::find_home;
 use tidemill_testkit::{NexrenderOptions, PrivateNexrender, skip};
 
 const UNIT: &str = "deploy/systemd/tidemill-render-worker.service";
+
+/// The units, by their names.
+const UNITS: [&str; 3] = ["tidemill", "tidemill-relay", "tidemill-render-worker"];
+
+/// The worst of ten that `systemd-analyze security` may say, in tenths.
+const EXPOSURE_MAX: &str = "25";
 
 fn read(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap()
@@ -29,24 +37,34 @@ fn is_accepted(arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn the_unit_runs_what_there_is_where_the_documents_put_it() {
+fn the_units_run_what_there_is_where_the_documents_put_it() {
+    for name in UNITS {
+        let text = read(&format!("deploy/systemd/{name}.service"));
+        let unit = settings(&text);
+        let words: Vec<&str> = unit["ExecStart"].split(' ').collect();
+        let (program, arguments) = words.split_first().unwrap();
+
+        assert!(is_accepted(arguments) && !is_accepted(&[arguments, &["--lisen", "1"]].concat()), "{name}");
+        assert!(read("deploy/Dockerfile").contains(&format!(" {program}\n")), "{program}");
+        assert_eq!(unit["WorkingDirectory"], format!("/var/lib/{}", unit["StateDirectory"]));
+        assert_eq!(unit["EnvironmentFile"], "-/etc/tidemill/environment");
+        // The program ends by itself before that.
+        assert!(unit["TimeoutStopSec"].parse::<u64>().unwrap() > 25 && unit["KillMode"] == "mixed", "{name}");
+        let named: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("deploy/")).collect();
+        assert!(named.iter().all(|path| workspace().join(path).exists()), "{named:?}");
+        assert!(read("docs/guide/systemd.md").contains(&format!("{name}.service")), "{name}");
+    }
+    assert!(read("crates/tidemill/src/config/sources.rs").contains("\"/etc/tidemill/tidemill.toml\""));
+}
+
+#[test]
+fn the_unit_of_the_render_worker_has_the_mount_of_the_guide() {
     let text = read(UNIT);
     let unit = settings(&text);
-    let words: Vec<&str> = unit["ExecStart"].split(' ').collect();
-    let (program, arguments) = words.split_first().unwrap();
 
-    assert!(is_accepted(arguments) && !is_accepted(&["render", "worker", "--lisen", "127.0.0.1:1"]));
-    assert!(read("deploy/Dockerfile").contains(&format!(" {program}\n")), "{program}");
-    assert_eq!(unit["WorkingDirectory"], format!("/var/lib/{}", unit["StateDirectory"]));
-    assert!(read("crates/tidemill/src/config/sources.rs").contains("\"/etc/tidemill/tidemill.toml\""));
-    assert!(unit["EnvironmentFile"].starts_with("-/etc/tidemill/") && text.contains("cd /etc/tidemill "));
     let mount = unit["RequiresMountsFor"];
     assert_eq!(unit["ReadWritePaths"], mount);
     assert!(read("docs/guide/render.md").contains(&format!("--mount {mount} ")), "{mount}");
-    // The worker ends by itself before that.
-    assert!(unit["TimeoutStopSec"].parse::<u64>().unwrap() > 22 && unit["KillMode"] == "mixed");
-    let named: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("deploy/")).collect();
-    assert!(!named.is_empty() && named.iter().all(|path| workspace().join(path).exists()), "{named:?}");
     assert!(text.contains("tidemill render init\n") && is_accepted(&["render", "init"]));
     assert!(text.contains("tidemill db migrate\n") && is_accepted(&["db", "migrate"]));
     // Without a database each folder would have its own, and the commands come in the order in which they work.
@@ -56,27 +74,127 @@ fn the_unit_runs_what_there_is_where_the_documents_put_it() {
 }
 
 #[test]
-fn systemd_understands_the_unit() {
+fn the_example_of_an_environment_has_variables_that_there_are() {
+    let text = read("deploy/systemd/environment.example");
+    let variables =
+        text.lines().map(|line| line.trim_start_matches('#')).filter_map(|line| line.split_once('='));
+    let variables: Vec<(&str, &str)> = variables.filter(|(name, _)| !name.contains(' ')).collect();
+    let stage = variables.iter().fold(Stage::new(), |stage, (name, value)| stage.with(name, value));
+
+    let shown = stage.run(&["config", "show", "--origin", "-o", "csv"]);
+
+    assert!(variables.len() >= 4, "{variables:?}");
+    for (name, _) in variables {
+        assert!(shown.succeeds().stdout.contains(name), "{name}: {}", shown.stdout);
+    }
+    assert!(!shown.stdout.contains("change-me"), "{}", shown.stdout);
+}
+
+#[test]
+fn systemd_understands_the_units_and_finds_them_closed() {
     let Some(analyze) = skip::optional("systemd-analyze", find_program("systemd-analyze")) else { return };
-    let stage = Stage::new();
-    let verify = |text: &str| {
-        // It looks for the program.
-        let text = text.replace("/usr/local/bin/tidemill", BINARY);
-        let path = stage.path("tidemill-render-worker.service");
-        fs::write(&path, text).unwrap();
-        let ran = Command::new(&analyze)
-            .args(["verify", "--man=no", "--recursive-errors=no"])
-            .arg(&path)
-            .output()
-            .unwrap();
-        (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    for name in UNITS {
+        let stage = Stage::new();
+        let run = |arguments: &[&str], text: &str| {
+            // It looks for the program.
+            let text = text.replace("/usr/local/bin/tidemill", BINARY);
+            let path = stage.path(&format!("{name}.service"));
+            fs::write(&path, text).unwrap();
+            let ran = Command::new(&analyze).args(arguments).arg(&path).output().unwrap();
+            (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+        };
+        let verify = |text: &str| run(&["verify", "--man=no", "--recursive-errors=no"], text);
+        let threshold = format!("--threshold={EXPOSURE_MAX}");
+        let secure = |text: &str| run(&["security", "--offline=yes", "--no-pager", &threshold], text).0;
+        let text = read(&format!("deploy/systemd/{name}.service"));
+
+        let (is_fine, told) = verify(&text);
+
+        assert!(is_fine && !told.contains(&format!("{name}.service")), "{told}");
+        assert!(verify(&text.replace("Restart=always", "Restrat=always")).1.contains("Restrat"));
+        assert!(secure(&text) && !secure(&text.replace("SystemCallFilter=@system-service\n", "")), "{name}");
+    }
+}
+
+/// Libraries that are in every image of Debian, because its package manager needs them.
+const OF_DEBIAN: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];
+
+/// The libraries that our binary loads, as files.
+fn libraries() -> Vec<String> {
+    let asked = Command::new("ldd").arg(BINARY).output().unwrap();
+    let told = String::from_utf8(asked.stdout).unwrap();
+    let words = told.split_whitespace().filter(|word| word.starts_with('/'));
+    words.map(str::to_owned).collect()
+}
+
+/// The packages that the default image installs.
+fn installed(image: &str) -> Vec<&str> {
+    let (_, runtime) = image.split_once(" AS runtime\n").unwrap();
+    let (_, list) = runtime.split_once("--no-install-recommends ").unwrap();
+    list.lines().next().unwrap().trim_end_matches('\\').split_whitespace().collect()
+}
+
+#[test]
+fn the_image_has_the_libraries_of_the_program() {
+    let Some(dpkg) = skip::optional("dpkg", find_program("dpkg-query")) else { return };
+    let image = read("deploy/Dockerfile");
+    let installed = installed(&image);
+    let found = libraries();
+    assert!(found.len() > 2, "{found:?}");
+
+    for library in found {
+        let name = library.rsplit('/').next().unwrap();
+        let asked = Command::new(&dpkg).arg("--search").arg(format!("*/{name}")).output().unwrap();
+        let told = String::from_utf8(asked.stdout).unwrap();
+        let has = |package: &str| installed.contains(&package) || OF_DEBIAN.contains(&package);
+        let is_there = told.lines().filter_map(|line| line.split([':', ' ']).next()).any(has);
+        assert!(is_there, "{library} is in none of {installed:?}: {told}");
+    }
+}
+
+/// The last stage of the image in a folder: the program, its libraries and the user, and nothing that he can write but his home.
+#[test]
+fn the_image_runs_as_a_user_who_can_write_nothing_but_his_home() {
+    let tools = is_root().then(|| find_program("chroot")).flatten();
+    let Some(chroot) = skip::optional("chroot", tools) else { return };
+    let image = read("deploy/Dockerfile");
+    let word =
+        |before: &str| image.rsplit(before).next().unwrap().split_whitespace().next().unwrap().to_owned();
+    let (user, home) = (word("\nUSER "), word("\nWORKDIR "));
+    let (uid, gid) = user.split_once(':').unwrap();
+    assert!(
+        image
+            .contains(&format!("useradd --uid {uid} --gid {gid} --create-home --home-dir {home} tidemill\n"))
+    );
+    assert!(image.ends_with("\nFROM runtime\n"), "the default image is the small one");
+    let root = tempfile::tempdir().unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let inside = |path: &str| root.path().join(path.trim_start_matches('/'));
+    for (from, to) in libraries()
+        .iter()
+        .map(|path| (path.as_str(), path.as_str()))
+        .chain([(BINARY, "/usr/local/bin/tidemill")])
+    {
+        fs::create_dir_all(inside(to).parent().unwrap()).unwrap();
+        fs::copy(from, inside(to)).unwrap();
+    }
+    fs::create_dir_all(inside(&home)).unwrap();
+    chown(inside(&home), uid.parse().ok(), gid.parse().ok()).unwrap();
+    let run = |database: &str, arguments: &[&str]| {
+        let mut command = Command::new(&chroot);
+        command.arg(format!("--userspec={user}")).arg(root.path()).args([
+            "/usr/local/bin/tidemill",
+            "--database",
+            database,
+        ]);
+        command.args(arguments).env_clear().env("TMPDIR", &home).output().unwrap()
     };
-    let text = read(UNIT);
 
-    let (is_fine, told) = verify(&text);
+    let own = run(&format!("sqlite://{home}/tidemill.db"), &["pool", "create", "ADW", "--max", "10"]);
+    let elsewhere = run("sqlite:///usr/local/tidemill.db", &["pool", "list"]);
 
-    assert!(is_fine && !told.contains("tidemill-render-worker"), "{told}");
-    assert!(verify(&text.replace("Restart=always", "Restrat=always")).1.contains("Restrat"));
+    assert!(own.status.success(), "{own:?}");
+    assert!(!elsewhere.status.success() && !inside("/usr/local/tidemill.db").exists(), "{elsewhere:?}");
 }
 
 /// A value of the compose file with its defaults in place of variables.

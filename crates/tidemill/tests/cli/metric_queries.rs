@@ -1,7 +1,9 @@
-//! The queries of the documents match what a server exposes: names of series and of labels.
+//! The queries of the documents, dashboards and alerts match what a server exposes: names of series and of labels.
 
 use crate::serve::Served;
 use crate::{Stage, workspace};
+use saphyr::{LoadableYamlNode, Yaml};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -130,6 +132,111 @@ fn scrape() -> String {
     let (status, text) = served.post("/release", &body("a"));
     assert_eq!(status, 200, "{text}");
     served.get("/metrics", None).1
+}
+
+/// What a server has only after something has gone wrong, or if a feature is used that the demo does not use.
+const SELDOM: [&str; 25] = [
+    "alert_changes",
+    "alert_deliveries",
+    "alert_signal_failures",
+    "fencing_rejections",
+    "job_instances_purged",
+    "job_partitions",
+    "job_recoveries",
+    "lease_takeovers",
+    "outbox_attached",
+    "outbox_batch",
+    "outbox_joins_refused",
+    "outbox_published_total",
+    "outbox_refused",
+    "outbox_relays_retired",
+    "outbox_sink_failures",
+    "outbox_slots",
+    "pool_acquire_timeouts",
+    "pool_on_demand",
+    "render_concerns",
+    "render_copy",
+    "render_duration",
+    "render_ended",
+    "render_failures",
+    "render_paused",
+    "render_recoveries",
+];
+
+/// The values of `expr` in a document of JSON.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|inner| expressions(inner, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| expressions(inner, found)),
+        _ => {}
+    }
+}
+
+/// The queries of `deploy`: those of the dashboards and of the alerts.
+fn deployed() -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(workspace().join("deploy/grafana")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        expressions(&serde_json::from_str(&text).unwrap(), &mut found);
+    }
+    let text = fs::read_to_string(workspace().join("deploy/prometheus/rules.yaml")).unwrap();
+    let rules = Yaml::load_from_str(&text).unwrap();
+    for group in rules[0]["groups"].as_sequence().unwrap() {
+        let rules = group["rules"].as_sequence().unwrap();
+        found.extend(rules.iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()));
+    }
+    found
+}
+
+/// What is wrong with the queries of `deploy` for what a demo exposes.
+pub(crate) fn problems_of_deployed(scrape: &str) -> Vec<String> {
+    let mut exposed = of_scrape(scrape);
+    let is_seldom = |name: &str| {
+        let name = name.trim_start_matches("tidemill_");
+        name.starts_with("schedule_")
+            || name.starts_with("self_")
+            || SELDOM.iter().any(|one| name.starts_with(one))
+    };
+    exposed.extend(of_page().into_iter().filter(|(name, _)| is_seldom(name)));
+    with_instance(&mut exposed);
+    deployed().iter().flat_map(|query| problems(query, &exposed)).collect()
+}
+
+/// Prometheus adds it to every series.
+fn with_instance(exposed: &mut Exposed) {
+    exposed.values_mut().for_each(|labels| drop(labels.insert("instance".to_owned())));
+}
+
+/// The demo has a test of its own, which looks at what it exposes.
+#[test]
+fn dashboards_and_alerts_select_series_of_the_reference_page_and_leave_none_out() {
+    let (queries, mut page) = (deployed(), of_page());
+    assert!(queries.len() > 100, "only {} queries were found", queries.len());
+    with_instance(&mut page);
+
+    let found: Vec<String> = queries.iter().flat_map(|query| problems(query, &page)).collect();
+
+    assert_eq!(found, Vec::<String>::new());
+    let named: BTreeSet<String> =
+        queries.iter().flat_map(|query| series(query)).map(|(name, _)| name).collect();
+    let stem = |name: &str| {
+        ["_sum", "_count", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned()
+    };
+    let stems: BTreeSet<String> = named.iter().map(|name| stem(name)).collect();
+    let left: Vec<&String> = page.keys().filter(|name| !stems.contains(&stem(name))).collect();
+    // Shown by others: utilization by units and capacity, polls and queries by their ratios, freed leases by those taken over.
+    assert_eq!(
+        left,
+        [
+            "tidemill_lease_expired_total",
+            "tidemill_outbox_polls_total",
+            "tidemill_outbox_queries_total",
+            "tidemill_pool_utilization_ratio"
+        ]
+    );
 }
 
 #[test]
