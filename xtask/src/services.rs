@@ -205,8 +205,7 @@ impl Services {
         let spring = Service::kept("spring", SPRING_HOME, || SPRING.home(cancel))?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
         let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
-        let cyclonedx =
-            Service::kept("cargo-cyclonedx", CYCLONEDX_PROGRAM, || CYCLONEDX.program(cancel))?;
+        let cyclonedx = Service::kept("cargo-cyclonedx", CYCLONEDX_PROGRAM, || CYCLONEDX.program(cancel))?;
         let go_tools = Service::kept("go", GO_TOOLS, || go::home(cancel))?;
         Ok(Self {
             postgres,

@@ -219,10 +219,14 @@ fn the_schema_is_migrated_first_by_the_owner_with_a_password_that_is_there_by_th
         secret.contains("helm.sh/hook: pre-install,pre-upgrade")
             && secret.contains("helm.sh/hook-weight: \"-1\"")
     );
-    assert!(secret.contains("password: \"second-word\"") && secret.contains("name: night-tidemill-migrate\n"));
+    assert!(
+        secret.contains("password: \"second-word\"") && secret.contains("name: night-tidemill-migrate\n")
+    );
     let server = server.iter().find(|object| object.contains("kind: Deployment")).unwrap();
     assert!(
-        server.contains("postgres://tidemill@db/app") && !server.contains("owner") && !server.contains("-word")
+        server.contains("postgres://tidemill@db/app")
+            && !server.contains("owner")
+            && !server.contains("-word")
     );
     let given = chart.render(SETS[2].1);
     assert!(

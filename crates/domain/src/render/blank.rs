@@ -51,7 +51,9 @@ pub(super) fn check(gfx: &GfxData, mapping: &Mapping, profile: &Profile, problem
         problems.push(Problem::Slots { filled: slots.len(), least });
     }
     let takes_data = mapping.lines.values().any(|line| !is_expression(&line.target));
-    if problems.is_empty() && filled.is_empty() && takes_data && profile.min_slots != Some(0) {
+    // What may not be used is another problem, which is not checked everywhere.
+    let is_fine = problems.iter().all(|problem| matches!(problem, Problem::NotAllowed { .. }));
+    if is_fine && filled.is_empty() && takes_data && profile.min_slots != Some(0) {
         problems.push(Problem::Blank);
     }
 }

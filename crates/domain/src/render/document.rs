@@ -108,8 +108,8 @@ pub enum Problem {
     Blank,
     #[error("{0}: {1}")]
     Image(Field, String),
-    #[error("{0}")]
-    NotAllowed(String),
+    #[error("{why}")]
+    NotAllowed { field: Option<Field>, why: String },
     #[error("{0}")]
     Path(String),
 }
@@ -131,6 +131,7 @@ impl Problem {
             | Self::Expression(field)
             | Self::Required(field)
             | Self::Image(field, _) => Some(field),
+            Self::NotAllowed { field, .. } => field.as_ref(),
             _ => None,
         }
     }
@@ -161,7 +162,8 @@ pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
     }
     let template = template(profile, allow, &mut problems);
     if !allow.has_module(COPY_MODULE) {
-        problems.push(Problem::NotAllowed(format!("the module {COPY_MODULE} is not on the allow-list")));
+        let why = format!("the module {COPY_MODULE} is not on the allow-list");
+        problems.push(Problem::NotAllowed { field: None, why });
     }
     let assets = assets(ingredients, &mut problems);
     blank::check(gfx, ingredients.mapping, profile, &mut problems);
@@ -182,7 +184,8 @@ pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
 fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -> Value {
     let src = match NodePath::parse(&profile.template) {
         Ok(path) if !is_project(&path) || !allow.has_template(&path) => {
-            problems.push(Problem::NotAllowed(format!("the template {path} is not in a template folder")));
+            let why = format!("the template {path} is not in a template folder");
+            problems.push(Problem::NotAllowed { field: None, why });
             String::new()
         }
         Ok(path) => encode(&path),
@@ -308,7 +311,8 @@ fn source(
         (Err(error), _) => return Err(bad(error)),
     };
     if !allow.has_asset(&path) {
-        return Err(Problem::NotAllowed(format!("{field}: {path} is not in an asset folder")));
+        let why = format!("{field}: {path} is not in an asset folder");
+        return Err(Problem::NotAllowed { field: Some(field.clone()), why });
     }
     let ending = path.file_name().and_then(ending);
     Ok(Source { src: encode(&path), ending })
@@ -318,7 +322,7 @@ fn address(field: &Field, given: &str, scheme: &str, allow: &AllowList) -> Resul
     if !allow.has_scheme(scheme) {
         let scheme: String = scheme.chars().take(16).collect();
         let why = format!("{field}: URLs with {scheme:?} are not on the allow-list");
-        return Err(Problem::NotAllowed(why));
+        return Err(Problem::NotAllowed { field: Some(field.clone()), why });
     }
     if !given.bytes().all(|byte| byte.is_ascii_graphic()) {
         let why = "the URL has characters that must be escaped".to_owned();

@@ -1,6 +1,7 @@
 //! The API for programs.
 
 use crate::App;
+use crate::dashboard::render::composition;
 use axum::http::{Method, StatusCode};
 use tidemill_domain::audit::Role;
 use tidemill_server::access::Authentication;
@@ -177,7 +178,7 @@ fn a_parameter_is_in_the_path_exactly_if_the_path_has_a_place_for_it() {
 
 #[test]
 fn an_operation_is_called_by_a_verb_and_a_noun() {
-    let verbs = "abandon add attach cancel change close create delete detach edit force_release get import launch list open order pause plan \
+    let verbs = "abandon add attach cancel change close correct create delete detach edit force_release get import launch list open order pause plan \
                  poll recover redirect release replay request restart resume retry revoke send silence skip stop unsilence";
     let verbs: Vec<&str> = verbs.split_whitespace().collect();
     let described = serde_json::to_value(Api::openapi()).unwrap();
@@ -196,6 +197,10 @@ fn an_operation_is_called_by_a_verb_and_a_noun() {
 #[tokio::test]
 async fn the_examples_of_request_bodies_are_understood() {
     let app = App::open().await;
+    // Of the batch of renders, which is refused if its profile is missing.
+    let (profile, rows) =
+        (composition::profile("lower-third"), [composition::mapping("lower-third", "Single - title")]);
+    composition::know(&app, &[profile], &rows).await;
     let described = serde_json::to_value(Api::openapi()).unwrap();
     let (mut tried, mut wrong) = (0, Vec::new());
     for (path, methods) in described["paths"].as_object().unwrap() {

@@ -6,7 +6,7 @@ mod outbox;
 mod overview;
 mod pool;
 mod problem;
-mod render;
+pub(crate) mod render;
 
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};

@@ -1,7 +1,7 @@
 //! The pages of the renders, as a browser without JavaScript sees and uses them.
 
 mod batch;
-pub(super) mod composition;
+pub(crate) mod composition;
 mod list;
 mod live;
 mod one;

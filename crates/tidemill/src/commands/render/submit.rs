@@ -24,7 +24,7 @@ pub(crate) struct Submit {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "cue_item"])]
     pub(super) csv: Option<PathBuf>,
     /// Field of a column with another name, such as "Player=Slot 1 - name"; "Notes=" leaves a column out
-    #[arg(long, value_name = "COLUMN=FIELD", value_parser = batch::mapped, requires = "csv")]
+    #[arg(long, value_name = "COLUMN=FIELD", value_parser = batch::mapped, conflicts_with = "file")]
     pub(super) map: Vec<(String, String)>,
     /// Composition, if the data does not name it
     #[arg(long, value_name = "NAME")]

@@ -4,7 +4,7 @@ use super::*;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::MappingRow;
 
-pub(in super::super) fn profile(composition: &str) -> Profile {
+pub(crate) fn profile(composition: &str) -> Profile {
     let profile = json!({
         "composition": composition,
         "template": "D:\\templates\\cyprus.aep",
@@ -17,13 +17,13 @@ pub(in super::super) fn profile(composition: &str) -> Profile {
     serde_json::from_value(profile).unwrap()
 }
 
-pub(in super::super) fn mapping(composition: &str, field: &str) -> MappingRow {
+pub(crate) fn mapping(composition: &str, field: &str) -> MappingRow {
     let row =
         json!({ "composition": composition, "field_name": field, "layer_name": "Name 1", "optional": true });
     serde_json::from_value(row).unwrap()
 }
 
-pub(in super::super) async fn know(app: &App, profiles: &[Profile], rows: &[MappingRow]) {
+pub(crate) async fn know(app: &App, profiles: &[Profile], rows: &[MappingRow]) {
     let mut tx = app.store.begin().await.unwrap();
     tx.renders().save_profiles(profiles, &Actor::system()).await.unwrap();
     tx.renders().save_field_mappings(rows, &Actor::system()).await.unwrap();
