@@ -91,10 +91,13 @@ async fn what_runs_or_has_a_job_left_is_never_taken(bench: Bench) {
     ordered(&bench).await;
     let told = ordered(&bench).await;
     claim(&bench, 2).await;
-    // It was cancelled by SQL, and its worker does not know yet.
+    // It was cancelled by SQL, and its worker does not know yet. The clock of the bench is not that of a trigger.
     execute(
         &bench,
-        &format!("update render_queue set status = 'cancelled' where id = {told} or status = 'preparing'"),
+        &format!(
+            "update render_queue set status = 'cancelled', ended_at = (select max(ended_at) from render_queue)
+             where id = {told} or status = 'preparing'"
+        ),
     )
     .await;
     bench.advance(10 * MINUTE);
