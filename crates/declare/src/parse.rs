@@ -119,7 +119,7 @@ impl Reader<'_> {
             Content::List(items) if !items.is_empty() => items.as_slice(),
             _ => std::slice::from_ref(node),
         };
-        let words = NotifyOn::ALL.map(|on| (on.as_str(), on));
+        let words = NotifyOn::OF_JOBS.map(|on| (on.as_str(), on));
         let tables = all(items.iter().map(|item| {
             let fields = self.table(item, "notify", NOTIFY)?;
             let ends = self.required(&fields, "on").and_then(|node| {

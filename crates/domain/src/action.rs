@@ -71,6 +71,12 @@ crate::words! {
         RenderCancel = "render.cancel" => call("POST", Operate, Required, "/api/v1/renders/{id}/cancel", "render cancel")
             .on_page("/render/{id}/cancel", Sheet)
             .about("Cancels a render. A node that has started finishes its work, and the file is discarded."),
+        RenderApprove = "render.approve" => call("POST", Operate, Optional, "/api/v1/renders/{id}/approve", "render approve")
+            .on_page("/render/{id}/approve", Sheet)
+            .about("Approves the file of a render that waits for it. The file is published."),
+        RenderReject = "render.reject" => call("POST", Operate, Required, "/api/v1/renders/{id}/reject", "render reject")
+            .on_page("/render/{id}/reject", Sheet)
+            .about("Rejects the file of a render that waits for approval. The render fails, and the file is discarded."),
         RenderRetry = "render.retry" => call("POST", Operate, Required, "/api/v1/renders/{id}/retry", "render retry")
             .on_page("/render/{id}/retry", Sheet)
             .about("Retries a render at once: one that failed, was cancelled, or waits for another attempt."),
@@ -80,6 +86,19 @@ crate::words! {
         RenderRecover = "render.recover" => call("POST", Operate, Required, "/api/v1/renders/{id}/recover", "render recover")
             .on_page("/render/{id}/recover", Sheet)
             .about("Takes a render from a worker that has disappeared, so that another worker claims it."),
+        RenderPrioritize = "render.prioritize" => call("POST", Operate, Optional, "/api/v1/renders/{id}/prioritize", "render prioritize")
+            .on_page("/render/{id}/prioritize", Sheet)
+            .about("Changes the priority of a waiting render, and so its place in the queue."),
+        // Each render is recorded by itself, such as `render.cancel`.
+        RendersCancel = "renders.cancel" => call("POST", Operate, Required, "/api/v1/renders/cancel", "render cancel")
+            .on_page("/render/cancel", Sheet)
+            .about("Cancels the selected renders."),
+        RendersRetry = "renders.retry" => call("POST", Operate, Required, "/api/v1/renders/retry", "render retry")
+            .on_page("/render/retry", Sheet)
+            .about("Retries the selected renders at once."),
+        RendersPrioritize = "renders.prioritize" => call("POST", Operate, Optional, "/api/v1/renders/prioritize", "render prioritize")
+            .on_page("/render/prioritize", Sheet)
+            .about("Changes the priority of the selected waiting renders."),
         // Recorded as `render.retry` of each.
         BatchRetry = "batch.retry" => call("POST", Operate, Required, "/api/v1/renders/batches/{id}/retry", "render retry --batch")
             .on_page("/render/batches/{id}/retry", Sheet)

@@ -220,6 +220,8 @@ codes! {
     1554 NasUnwritable -> Unreachable, "the NAS is full or read-only";
     1555 BadRenderSheet -> Usage, "the table of renders is not accepted";
     1556 BadTemplate -> Usage, "the After Effects project cannot be read";
+    1557 RenderNotApproved -> Failure, "a person has rejected the rendered file";
+    1560 RenderTargetDown -> Unreachable, "an object store does not take the file of a render";
 }
 
 /// Gives an error a code: the same for all variants, or by a table, which may also have a fix for each.

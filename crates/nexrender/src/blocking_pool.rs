@@ -61,7 +61,7 @@ impl BlockingPool {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         what: impl Into<String>,
-        work: impl FnOnce(&Pulse) -> Result<T, Trouble> + Send + 'static,
+        work: impl FnOnce(&Arc<Pulse>) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, Trouble> {
         let what = what.into();
         let Ok(Ok(place)) = timeout(self.patience, self.places.clone().acquire_owned()).await else {

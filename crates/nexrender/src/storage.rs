@@ -1,13 +1,14 @@
 //! The folder in which render nodes leave files, and the NAS that publishes them.
 //!
 //! A file is copied next to its final place under the name of a part, hashed, synced, and then given its final name.
-//! Playout sees all of it or nothing.
+//! Playout sees all of it or nothing. Object stores get their copies before that.
 
 pub mod place;
 
 pub(crate) mod folder;
 
 mod copy;
+mod object;
 mod publish;
 mod sweep;
 
@@ -27,8 +28,11 @@ use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, RenderId, Trouble, Uid};
 use tidemill_domain::time::Clock;
 use tidemill_engine::clock::random_bytes;
-use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::storage::{Content, MayGoOn, Sight};
 use tidemill_engine::render::{Asking, Storage};
+
+/// How long an upload may send nothing: as long as a slow line needs for the parts that are sent at once.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(200);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StorageOptions {
@@ -68,6 +72,9 @@ impl StorageOptions {
 pub struct NasStorage {
     options: Arc<StorageOptions>,
     blocking_pool: Arc<BlockingPool>,
+    /// Of object stores: one that hangs takes no thread of the NAS.
+    looks: Arc<BlockingPool>,
+    uploads: Arc<BlockingPool>,
     clock: Arc<dyn Clock>,
     /// The size of the last file that could not be written: room for less does not help.
     wanted: Arc<AtomicU64>,
@@ -76,8 +83,15 @@ pub struct NasStorage {
 impl NasStorage {
     /// Does no I/O yet. The clock gives the age of parts.
     pub fn new(options: StorageOptions, clock: Arc<dyn Clock>) -> Self {
-        let blocking_pool = Arc::new(BlockingPool::new(options.patience));
-        Self { options: Arc::new(options), blocking_pool, clock, wanted: Arc::default() }
+        let pool = |patience| Arc::new(BlockingPool::new(patience));
+        Self {
+            blocking_pool: pool(options.patience),
+            looks: pool(options.patience),
+            uploads: pool(options.patience.max(UPLOAD_PATIENCE)),
+            options: Arc::new(options),
+            clock,
+            wanted: Arc::default(),
+        }
     }
 
     fn on_pool<T: Send + 'static>(
@@ -88,6 +102,19 @@ impl NasStorage {
         let (options, what) = (self.options.clone(), what.to_string());
         Box::pin(async move { self.blocking_pool.run(what, move |pulse| work(&options, pulse)).await })
     }
+}
+
+/// Works with an object. A store that hangs is down.
+fn on_store<'a, T: Send + 'static>(
+    pool: &'a BlockingPool,
+    url: &'a str,
+    work: impl FnOnce(&str, &Arc<Pulse>) -> Result<T, Trouble> + Send + 'static,
+) -> Asking<'a, T> {
+    Box::pin(async move {
+        let object = url.to_owned();
+        let done = pool.run(url, move |pulse| Ok(work(&object, pulse))).await;
+        done.unwrap_or_else(|hangs| Err(Trouble::new(Failure::TargetDown, &hangs.message)))
+    })
 }
 
 impl Storage for NasStorage {
@@ -111,6 +138,14 @@ impl Storage for NasStorage {
             tokio::time::sleep(quiet).await;
             let now = look().await?;
             Ok((now == Some(before)).then(|| before.sight()))
+        })
+    }
+
+    fn content<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, Option<Content>> {
+        let file = staged.clone();
+        self.on_pool(staged, move |options, pulse| {
+            let Some((folder, name)) = place::descend(&options.staging, &file)? else { return Ok(None) };
+            folder.read(&name)?.map(|found| copy::hash(&found, &file, pulse)).transpose()
         })
     }
 
@@ -145,6 +180,28 @@ impl Storage for NasStorage {
                 None => Ok(None),
             }
         })
+    }
+
+    fn upload<'a>(
+        &'a self,
+        output: &'a Output,
+        url: &'a str,
+        content: &'a Content,
+        may_go_on: MayGoOn,
+    ) -> Asking<'a, ()> {
+        let (options, output, content) = (self.options.clone(), output.clone(), content.clone());
+        on_store(&self.uploads, url, move |url, pulse| {
+            let upload = object::Upload { output: &output, url, content: &content, may_go_on };
+            object::upload(&options, upload, pulse)
+        })
+    }
+
+    fn object<'a>(&'a self, url: &'a str) -> Asking<'a, Option<Content>> {
+        on_store(&self.looks, url, |url, _| object::look(url))
+    }
+
+    fn discard_object<'a>(&'a self, url: &'a str) -> Asking<'a, ()> {
+        on_store(&self.looks, url, |url, _| object::remove(url))
     }
 
     fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {

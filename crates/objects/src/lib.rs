@@ -15,13 +15,13 @@ use object_store::{
     PutMultipartOptions, PutOptions, WriteMultipart, parse_url_opts,
 };
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidemill_engine::item::Source;
-use tidemill_engine::item::storage::{Depth, Existing, Listed, SCHEMES, Storage};
+use tidemill_engine::item::storage::{Content, Depth, Existing, Listed, SCHEMES, Storage};
 use tokio::task::block_in_place;
 use url::Url;
 
@@ -140,10 +140,9 @@ impl Storage for Objects {
         }
     }
 
-    fn upload(&self, file: &Path, url: &str, existing: Existing, mark: &str) -> io::Result<()> {
+    fn put(&self, content: Content, url: &str, existing: Existing, mark: &str) -> io::Result<()> {
         let (store, key) = self.place(url)?;
-        let mut file = File::open(file)?;
-        let size = file.metadata()?.len();
+        let Content { bytes: size, read: mut file } = content;
         let attributes = Attributes::from_iter([(MARK, mark.to_owned())]);
         if size <= PART_BYTES {
             let mut content = Vec::new();
@@ -163,7 +162,7 @@ impl Storage for Objects {
         wait(async move {
             let upload = store.put_multipart_opts(&key, PutMultipartOptions::from(attributes)).await?;
             let mut upload = WriteMultipart::new_with_chunk_size(upload, part);
-            match send(&mut file, part, size, &mut upload).await {
+            match send(&mut *file, part, size, &mut upload).await {
                 Ok(()) => upload.finish().await.map(drop),
                 Err(error) => {
                     // If this fails too, the rules of the bucket remove the parts, which are not an object.
@@ -172,6 +171,14 @@ impl Storage for Objects {
                 }
             }
         })
+    }
+
+    fn delete(&self, url: &str) -> io::Result<()> {
+        let (store, key) = self.place(url)?;
+        match wait(async move { store.delete(&key).await }) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.bucket_of_missing(url),
+            deleted => deleted,
+        }
     }
 
     /// Only this user may write there, because a restart trusts what it finds.
@@ -189,7 +196,12 @@ impl Storage for Objects {
     }
 }
 
-async fn send(file: &mut File, part: usize, size: u64, upload: &mut WriteMultipart) -> Result<(), Error> {
+async fn send(
+    file: &mut (dyn Read + Send),
+    part: usize,
+    size: u64,
+    upload: &mut WriteMultipart,
+) -> Result<(), Error> {
     let unreadable = |error: io::Error| Error::Generic { store: "the local file", source: error.into() };
     let (mut buffer, mut sent) = (vec![0; part], 0);
     loop {

@@ -389,7 +389,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 /// Security headers of every response.
 fn add_headers(headers: &mut HeaderMap, request_id: &str) {
-    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; connect-src 'self'; \
                   form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
     for (name, value) in [
         ("content-security-policy", policy),

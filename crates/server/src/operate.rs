@@ -15,13 +15,15 @@ use serde_json::{Value, json};
 use tidemill_api::alert::{CreateSilence, EndSilence};
 use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{ChangeEvents, ChangeRows, EditEvent, RedirectEvent, RedirectEvents};
-use tidemill_api::render::CorrectRender;
+use tidemill_api::render::selection::{ChangeRenders, PrioritizeRender, PrioritizeRenders};
+use tidemill_api::render::{ApproveRender, CorrectRender};
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::audit::{self, Actor};
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::failed_event::Verb;
-use tidemill_engine::render::Correction;
+use tidemill_domain::render::selection::PriorityChange;
+use tidemill_engine::render::{Correction, Selection as RenderSelection};
 use tidemill_store::Tx;
 use tidemill_store::outbox::failed_event::Selection;
 use utoipa::ToSchema;
@@ -75,6 +77,11 @@ pub(crate) enum Parameters {
     },
     Rows(Vec<EventId>),
     Correction(Correction),
+    Priority(PriorityChange),
+    /// Which renders, and the change of their priority.
+    Renders(RenderSelection, Option<PriorityChange>),
+    /// The revision that somebody has looked at.
+    Revision(Option<i64>),
     /// A silence checks its own reason.
     Silence(CreateSilence),
     EndSilence(EndSilence),
@@ -149,8 +156,15 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
             api::outbox::failed_event::many(request, tx).await
         }
         Action::RowsReplay | Action::RowsSkip => api::outbox::attached::perform(request, tx).await,
-        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
-            api::render::perform(request, tx).await
+        Action::RenderCancel
+        | Action::RenderApprove
+        | Action::RenderReject
+        | Action::RenderRetry
+        | Action::RenderPrioritize
+        | Action::RenderCorrect
+        | Action::RenderRecover => api::render::perform(request, tx).await,
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => {
+            api::render::selection::perform(request, tx).await
         }
         Action::BatchRetry => api::render::batch::retry(request, tx).await,
         Action::RendersPoll => api::render::poll(request, tx),
@@ -172,6 +186,10 @@ pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
         Action::EventsRedirect => with_body::<RedirectEvents>(action),
         Action::RowsReplay | Action::RowsSkip => with_body::<ChangeRows>(action),
         Action::RenderCorrect => with_body::<CorrectRender>(action),
+        Action::RenderPrioritize => with_body::<PrioritizeRender>(action),
+        Action::RendersCancel | Action::RendersRetry => with_body::<ChangeRenders>(action),
+        Action::RendersPrioritize => with_body::<PrioritizeRenders>(action),
+        Action::RenderApprove => with_body::<ApproveRender>(action),
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
         Action::PoolDelete | Action::TokenDelete => {

@@ -18,8 +18,9 @@ use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{
     ChangeEvents, ChangeRows, ChangedEvents, EditEvent, RedirectEvent, RedirectEvents,
 };
-use tidemill_api::render::CorrectRender;
 use tidemill_api::render::batch::RetriedBatch;
+use tidemill_api::render::selection::{ChangeRenders, ChangedRenders, PrioritizeRender, PrioritizeRenders};
+use tidemill_api::render::{ApproveRender, CorrectRender};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
 use utoipa::OpenApi;
@@ -133,7 +134,12 @@ macro_rules! api_routes {
                 EditEvent,
                 RedirectEvent,
                 RedirectEvents,
+                ApproveRender,
                 CorrectRender,
+                PrioritizeRender,
+                PrioritizeRenders,
+                ChangeRenders,
+                ChangedRenders,
                 RetriedBatch
             )),
             modifiers(&Complete)

@@ -11,7 +11,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tidemill_domain::alert::Rule;
-use tidemill_domain::render::{LocalPath, Policy};
+use tidemill_domain::render::{LocalPath, Policy, Targets};
+use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
@@ -45,6 +46,12 @@ pub struct RenderPart {
     pub worker: Option<Worker>,
     /// The folder of the pictures on this host.
     pub posters: Option<LocalPath>,
+    /// The zone of broadcast days and deadlines.
+    pub zone: Zone,
+    /// The folder in which nodes leave files, on this host.
+    pub staging: Option<LocalPath>,
+    /// None if workers check which targets there are.
+    pub targets: Option<Targets>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -239,7 +239,7 @@ impl Context {
         let given = self.settings().render.notify.as_deref().unwrap_or_default().split(',').map(str::trim);
         let parsed = given.filter(|text| !text.is_empty()).map(str::parse::<Notify>);
         parsed.collect::<Result<_, _>>().map_err(|bad| {
-            let fix = "use names of alert channels, alone or after failed:, completed:, stopped: or always:";
+            let fix = "use names of alert channels, alone or after failed:, completed:, stopped:, waiting: or always:";
             Failure::new(Code::BadValue, format!("render.notify: {bad}"), fix)
         })
     }

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     };
     let mut stages = Stages::default();
     let mut output = RunOutput::default();
-    let outcome = match stages.run("services", || Services::start(cancel)) {
+    let outcome = match stages.run("services", || Services::start(is_long, cancel)) {
         Ok(services) => {
             let outcome = build_and_test(&mut stages, (arguments, is_long), &services, cancel, &mut output);
             let _stopped = stages.run("stop", || -> Result<(), String> {

@@ -90,7 +90,8 @@ impl Chart {
     fn helm(&self, command: &[&str], values: &str) -> Said {
         let file = self.folder.path().join("values.yaml");
         fs::write(&file, values).unwrap();
-        let arguments = [command, &[CHART, "--values", &file.display().to_string()]].concat();
+        let file = file.display().to_string();
+        let arguments = [command, &[CHART, "--values", &file]].concat();
         run(&self.tools.join("helm"), &arguments)
     }
 

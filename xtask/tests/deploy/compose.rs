@@ -1,6 +1,7 @@
 //! The compose files, read by the loader of the Compose specification itself.
 
 use crate::{read, run, tools};
+use serde_json::Value;
 use std::fs;
 
 /// A compose file with values for its variables: the program around the loader gives it none.
@@ -11,8 +12,30 @@ fn filled(text: &str) -> String {
     format!("{before}{value}{}", filled(after))
 }
 
+/// What a service refers to and the file does not have: the loader leaves that to the engine.
+fn loose_ends(file: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, service) in file["services"].as_object().unwrap() {
+        let others = service["depends_on"].as_object().into_iter().flat_map(|others| others.keys());
+        found.extend(
+            others
+                .filter(|other| file["services"][other].is_null())
+                .map(|other| format!("{name} waits for {other}")),
+        );
+        for volume in
+            service["volumes"].as_array().into_iter().flatten().filter(|one| one["type"] == "volume")
+        {
+            let source = volume["source"].as_str().unwrap();
+            if file["volumes"].get(source).is_none() {
+                found.push(format!("{name} mounts {source}"));
+            }
+        }
+    }
+    found
+}
+
 #[test]
-fn compose_understands_the_files_and_all_that_they_refer_to() {
+fn compose_understands_the_files_and_they_have_all_that_they_refer_to() {
     let Some(tools) = tools() else { return };
     let folder = tempfile::tempdir().unwrap();
     let load = |text: &str| {
@@ -26,12 +49,16 @@ fn compose_understands_the_files_and_all_that_they_refer_to() {
     ] {
         let text = read(&format!("deploy/{name}"));
 
-        let loaded: serde_json::Value = serde_json::from_str(&load(&text).succeeds()).unwrap();
+        let loaded: Value = serde_json::from_str(&load(&text).succeeds()).unwrap();
 
         let mut found: Vec<&String> = loaded["services"].as_object().unwrap().keys().collect();
         found.sort();
         assert_eq!(found, services, "{name}");
+        assert_eq!(loose_ends(&loaded), Vec::<String>::new(), "{name}");
         load(&text.replacen("healthcheck:", "healthchek:", 1)).fails("healthchek");
-        load(&text.replacen("interval: 2s", "interval: soon", 1)).fails("interval");
+        load(&text.replacen("retries: 30", "retries: [30]", 1)).fails("retries");
+        let planted = text.replacen("postgres: { condition", "postgrs: { condition", 1);
+        let planted = serde_json::from_str(&load(&planted).succeeds()).unwrap();
+        assert_eq!(loose_ends(&planted), ["migrate waits for postgrs"], "{name}");
     }
 }

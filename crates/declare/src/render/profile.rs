@@ -9,7 +9,7 @@ use tidemill_domain::duration;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::rate::Rate;
 
-static COLUMNS: [Column; 19] = [
+static COLUMNS: [Column; 21] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
     optional("name_in_template", Kind::Text),
     needed("template", Kind::Text),
@@ -26,9 +26,11 @@ static COLUMNS: [Column; 19] = [
     optional("bytes_min", Kind::Number),
     optional("audio", Kind::Word(&["any", "none", "required"])),
     optional("decoding", Kind::Word(&["on", "off"])),
+    optional("approval", Kind::Word(&["none", "required"])),
     optional("required_fields", Kind::Texts),
     optional("min_slots", Kind::Number),
     optional("notify", Kind::Words),
+    optional("targets", Kind::Words),
 ];
 
 fn period(text: &str) -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::{Kind, MappingRow, Unused};
-use tidemill_domain::render::profile::{Audio, Decoding};
+use tidemill_domain::render::profile::{ApprovalNeed, Audio, Decoding};
 use tidemill_domain::render::rate::Rate;
 
 const FORMATS: [Format; 2] = [Format::Csv, Format::Yaml];
@@ -82,12 +82,13 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
     let numbers = (1_u32..=32_768, 1_u32..=32_768, (1_u32..=60_000, 60_u32..=1_001), any::<u32>());
     let choices = (
         prop_oneof![Just(Audio::None), Just(Audio::Required), Just(Audio::Any)],
-        prop_oneof![Just(Decoding::On), Just(Decoding::Off)],
+        prop_oneof![Just((Decoding::On, ApprovalNeed::None)), Just((Decoding::Off, ApprovalNeed::Required))],
         prop::option::of(1_u64..=86_400_000),
         (
             prop::collection::btree_set("Single - [a-z가 ,\"_]{0,6}[a-z]", 0..3),
             prop::option::of(0_u16..=999),
             prop::collection::btree_set("(failed:)?[a-z][a-z0-9_-]{0,5}", 0..3),
+            prop::collection::btree_set("nas|[a-z][a-z0-9]{3,5}", 0..3),
         ),
     );
     let profile = (composition(), texts, numbers, some_words, words, choices);
@@ -112,10 +113,12 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
                 duration: choices.2.map(Duration::from_millis),
                 bytes_min: numbers.3.into(),
                 audio: choices.0,
-                decoding: choices.1,
+                decoding: choices.1.0,
+                approval: choices.1.1,
                 required_fields: choices.3.0,
                 min_slots: choices.3.1,
                 notify: choices.3.2,
+                targets: choices.3.3,
             })
             .collect()
     })

@@ -6,22 +6,30 @@ use crate::time::Timestamp;
 use serde_json::{Value, json};
 
 crate::words! {
-    /// The ends that a channel is notified of.
+    /// What a channel is notified of.
     pub enum NotifyOn {
         Failed = "failed",
         Completed = "completed",
         Stopped = "stopped",
+        /// It waits for a person's approval.
+        Waiting = "waiting",
         Always = "always",
     }
 }
 
-/// How something has ended.
+impl NotifyOn {
+    /// Executions do not wait for approval.
+    pub const OF_JOBS: [Self; 4] = [Self::Failed, Self::Completed, Self::Stopped, Self::Always];
+}
+
+/// How something has ended, or that it waits for a person.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Completed,
     /// Somebody has to look at it.
     Failed,
     Stopped,
+    Waiting,
 }
 
 impl End {
@@ -33,7 +41,7 @@ impl End {
     const fn severity(self) -> Severity {
         match self {
             Self::Completed => Severity::Info,
-            Self::Stopped => Severity::Warning,
+            Self::Stopped | Self::Waiting => Severity::Warning,
             Self::Failed => Severity::Critical,
         }
     }
@@ -72,6 +80,7 @@ impl Notify {
             NotifyOn::Failed => end == Some(End::Failed),
             NotifyOn::Completed => end == Some(End::Completed),
             NotifyOn::Stopped => end == Some(End::Stopped),
+            NotifyOn::Waiting => end == Some(End::Waiting),
             NotifyOn::Always => true,
         }
     }

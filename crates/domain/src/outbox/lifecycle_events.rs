@@ -54,9 +54,12 @@ pub struct RenderChange<'a> {
     pub composition: Option<&'a str>,
     /// What the render is for.
     pub cue_item: Option<&'a str>,
+    /// Its end, or pending when it begins to wait for approval.
     pub status: Status,
     pub code: Option<Code>,
     pub output: Option<&'a str>,
+    /// URLs of the same file in object stores.
+    pub objects: &'a [&'a str],
     pub at: Timestamp,
 }
 
@@ -64,13 +67,15 @@ impl RenderChange<'_> {
     pub(crate) fn payload(&self) -> Value {
         // Rows written by SQL can be longer than an event allows.
         let short = |text: &str| text.chars().take(LABEL_CHARS_MAX).collect::<String>();
+        let is_there = self.status == Status::Completed;
         json!({
             "render": self.render.get(),
             "composition": self.composition.map(short),
             "cue_item": self.cue_item.map(short),
             "status": self.status.as_str(),
             "error_code": self.code.map(|code| code.to_string()),
-            "output": self.output.filter(|_| self.status == Status::Completed),
+            "output": self.output.filter(|_| is_there),
+            "objects": if is_there { self.objects } else { &[] },
             "at": self.at.to_string(),
         })
     }
@@ -155,7 +160,9 @@ impl LifecycleEvents {
         }
         let payload = change.payload();
         let id = change.render.get().to_string();
-        Some(self.event("render", &id, &format!("render.{}", change.status.as_str()), &payload))
+        let word =
+            if change.status == Status::Pending { "awaiting_approval" } else { change.status.as_str() };
+        Some(self.event("render", &id, &format!("render.{word}"), &payload))
     }
 
     fn event(&self, kind: &str, id: &str, event_type: &str, payload: &Value) -> NewEvent {
@@ -237,6 +244,7 @@ mod tests {
                 status,
                 code: (status == Status::Failed).then_some(Code::OutputInvalid),
                 output: Some("/nas/x.mp4"),
+                objects: &["s3://films/x.mp4"],
                 at: AT,
             })
         };
@@ -244,6 +252,7 @@ mod tests {
 
         assert_eq!(told(Status::Completed, LifecycleEvents::new("ops").unwrap().of_jobs().of_pools()), None);
         let completed = told(Status::Completed, renders.clone()).unwrap();
+        let waits = told(Status::Pending, renders.clone()).unwrap();
         let failed = told(Status::Failed, renders).unwrap();
 
         let payload = |event: &NewEvent| match event.payload() {
@@ -252,6 +261,9 @@ mod tests {
         };
         assert_eq!((completed.event_type(), completed.aggregate().id.as_str()), ("render.completed", "7"));
         assert!(payload(&completed).contains(r#""output":"/nas/x.mp4""#), "{completed:?}");
+        assert_eq!(waits.event_type(), "render.awaiting_approval");
+        assert!(payload(&completed).contains(r#""objects":["s3://films/x.mp4"]"#), "{completed:?}");
+        assert!(payload(&failed).contains(r#""objects":[]"#), "{failed:?}");
         assert_eq!(failed.event_type(), "render.failed");
         assert!(payload(&failed).contains("TM1534") && !payload(&failed).contains("/nas"), "{failed:?}");
     }
@@ -266,6 +278,7 @@ mod tests {
             status: Status::Cancelled,
             code: None,
             output: None,
+            objects: &[],
             at: AT,
         };
 

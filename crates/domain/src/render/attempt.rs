@@ -18,8 +18,12 @@ impl AttemptOutcome {
     pub const fn of_waiting(event: &Event) -> Self {
         match event {
             Event::Lapse => Self::Lost,
-            Event::Work { work: Work::Stop, .. } => Self::GivenBack,
-            Event::Claim { .. } | Event::Cancel | Event::Work { .. } => Self::Retried,
+            Event::Work { work: Work::Stop | Work::NeedsApproval, .. } => Self::GivenBack,
+            Event::Claim { .. }
+            | Event::Cancel
+            | Event::Approve
+            | Event::Reject { .. }
+            | Event::Work { .. } => Self::Retried,
         }
     }
 

@@ -29,7 +29,11 @@ crate::words! {
         NasUnwritable = "nas_unwritable" => Code::NasUnwritable,
         NasFailed = "nas_failed" => Code::NasFailed,
         NasRefused = "nas_refused" => Code::NasRefused,
+        /// An object store does not answer, or does not take the file.
+        TargetDown = "target_down" => Code::RenderTargetDown,
         OutputConflict = "output_conflict" => Code::OutputConflict,
+        /// A person has rejected the file.
+        NotApproved = "not_approved" => Code::RenderNotApproved,
         WorkerLost = "worker_lost" => Code::RenderWorkerLost,
         WrongSecret = "wrong_secret" => Code::NexrenderSecretRefused,
         NotNexrender = "not_nexrender" => Code::NotNexrender,

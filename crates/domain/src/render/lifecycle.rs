@@ -5,6 +5,7 @@
 //!                        │ adopt: its job runs ──────────────────────────────┘          │ finished
 //!                        └ adopt: its job is finished ───────────────► validating ◄─────┘
 //!   validating ──validated──► copying ──copied──► publishing ──published──► completed
+//!     or copying ──needs approval──► pending, until a person approves it (copying) or rejects it (failed)
 //!   any of these ──failure──► pending, later      or failed, as the retry rules say
 //!                ──lapse────► pending, its job continues  or failed, after too many
 //!                ──stop─────► pending, as if not claimed
@@ -12,7 +13,8 @@
 //! ```
 //!
 //! Invariants: final states stay; only the worker with the lease is heard; attempts are bounded; progress never falls
-//! within one job; a render completes only after it was recorded as publishing. From `publishing` on the file may have its
+//! within one job; a render completes only after it was recorded as publishing; nobody claims a render that awaits approval,
+//! and an approval is for the file of one job. From `publishing` on the file may have its
 //! final name, so it is looked for before anything is repeated, and it is too late to cancel.
 
 mod settle;
@@ -51,6 +53,8 @@ pub struct Render {
     pub run_after: Timestamp,
     /// When it goes on air.
     pub deadline: Option<Timestamp>,
+    /// None if nobody was asked about the file of its job.
+    pub approval: Option<Approval>,
     pub cancel_requested_at: Option<Timestamp>,
     pub reason: Option<Reason>,
 }
@@ -67,6 +71,7 @@ impl Render {
             counts: Counts::default(),
             run_after: now,
             deadline: None,
+            approval: None,
             cancel_requested_at: None,
             reason: None,
         }
@@ -81,6 +86,11 @@ impl Render {
             _ => true,
         };
         may_go_on && self.job == Some(epoch)
+    }
+
+    /// Since `run_after`.
+    pub fn awaits_approval(&self) -> bool {
+        self.status == Status::Pending && self.approval == Some(Approval::Awaiting)
     }
 
     fn is_to_be_cancelled(&self) -> bool {
@@ -119,13 +129,23 @@ pub struct Reason {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// A worker takes it.
-    Claim { by: ProcessId },
+    Claim {
+        by: ProcessId,
+    },
     /// An operator cancels it.
     Cancel,
+    /// A person has looked at its file.
+    Approve,
+    Reject {
+        why: String,
+    },
     /// Recovers the render if its worker has disappeared.
     Lapse,
     /// A report of its worker. Workers without the lease are ignored.
-    Work { fence: Fence, work: Work },
+    Work {
+        fence: Fence,
+        work: Work,
+    },
 }
 
 /// What a worker reports. The first report after a request to cancel learns of it.
@@ -140,6 +160,8 @@ pub enum Work {
     /// The file is complete and no longer growing, whatever nexrender reports.
     OutputFound,
     Validated,
+    /// The file is good, but a person has to approve it before it is published.
+    NeedsApproval,
     Copied,
     /// The file has its final name, from this worker or an earlier one.
     Published,
@@ -198,6 +220,11 @@ pub enum Act {
 }
 
 crate::words! {
+    pub enum Approval {
+        Awaiting = "awaiting",
+        Approved = "approved",
+    }
+
     pub enum Slot {
         Free = "free",
         /// nexrender cannot stop a running job: the licence is busy until it ends.
@@ -267,12 +294,25 @@ impl Policy {
 }
 
 pub fn decide(render: &Render, event: &Event, policy: &Policy, now: Timestamp) -> Decision {
-    match event {
+    let mut decision = match event {
         Event::Claim { by } => settle::claim(render, *by, policy, now),
         Event::Cancel => cancel(render, now),
+        Event::Approve | Event::Reject { .. } if !render.awaits_approval() => Decision::only(Act::Nothing),
+        Event::Approve => {
+            let approval = Some(Approval::Approved);
+            Decision::write(Render { approval, run_after: now, ..render.clone() }, Act::Nothing)
+        }
+        Event::Reject { why } => settle::rejected(render, why),
         Event::Lapse => lapse(render, policy, now),
         Event::Work { fence, work } => work::decide(render, *fence, work, policy, now),
+    };
+    if let Some(next) = &mut decision.write
+        && next.job != render.job
+    {
+        // Another job renders another file, which nobody has seen.
+        next.approval = None;
     }
+    decision
 }
 
 fn cancel(render: &Render, now: Timestamp) -> Decision {
@@ -282,7 +322,8 @@ fn cancel(render: &Render, now: Timestamp) -> Decision {
     let mut next = render.clone();
     next.cancel_requested_at = Some(render.cancel_requested_at.unwrap_or(now));
     if render.status == Status::Pending && next.is_to_be_cancelled() {
-        return settle::cancelled(&next, Slot::BusyUntilItEnds);
+        let slot = if render.awaits_approval() { Slot::Free } else { Slot::BusyUntilItEnds };
+        return settle::cancelled(&next, slot);
     }
     Decision::write(next, Act::Nothing)
 }

@@ -8,9 +8,10 @@ use crate::outbox::lifecycle_events::RenderChange;
 /// The name under which alert channels get these notices, in place of a rule.
 pub const RENDER_END: &str = "render_end";
 
-/// None while it is not over.
+/// None while there is nothing to tell. Of renders that wait, only those for approval are told of.
 fn end(status: Status) -> Option<End> {
     match status {
+        Status::Pending => Some(End::Waiting),
         Status::Completed => Some(End::Completed),
         Status::Failed => Some(End::Failed),
         Status::Cancelled => Some(End::Stopped),
@@ -36,7 +37,8 @@ pub fn to_json(change: &RenderChange<'_>) -> String {
     let name = text("composition").map(|name| format!(" ({name})")).unwrap_or_default();
     let more =
         text("output").or_else(|| text("error_code")).map(|more| format!(": {more}")).unwrap_or_default();
-    let summary = format!("render {id}{name} {status}{more}");
+    let is = if status == Status::Pending { "waits for approval" } else { status.as_str() };
+    let summary = format!("render {id}{name} {is}{more}");
     end(status).unwrap_or(End::Failed).to_json(
         RENDER_END,
         &format!("render/{id}"),
@@ -62,6 +64,7 @@ mod tests {
             status,
             code,
             output,
+            objects: &[],
             at: Timestamp::EPOCH,
         };
         serde_json::from_str(&to_json(&change)).unwrap()
@@ -77,6 +80,11 @@ mod tests {
         assert_eq!(failed["summary"], "render 7 (Chips) failed: TM1503");
         assert_eq!((&failed["notice"], &failed["subject"]), (&json!("fired"), &json!("render/7")));
         assert_eq!((&failed["rule"], &failed["error_code"]), (&json!(RENDER_END), &json!("TM1503")));
+        let waits = told(Status::Pending, None, None);
+        assert_eq!(waits["summary"], "render 7 (Chips) waits for approval");
+        assert_eq!((&waits["notice"], &waits["severity"]), (&json!("fired"), &json!("warning")));
+        assert_eq!(channels(&["waiting:kim".parse().unwrap()], Status::Pending), ["kim"]);
+        assert_eq!(channels(&["waiting:kim".parse().unwrap()], Status::Failed), [""; 0]);
         let ops = ["ops".parse().unwrap()];
         assert_eq!(channels(&ops, Status::Failed), ["ops"]);
     }

@@ -22,6 +22,12 @@ pub enum OrderRefusal {
     Completed,
     #[error("the render has not ended, it is {status}")]
     NotEnded { status: Status },
+    #[error("the render does not wait, it is {status}")]
+    NotWaiting { status: Status },
+    #[error("the render waits for approval")]
+    AwaitsApproval,
+    #[error("the render does not wait for approval, it is {status}")]
+    NotAwaiting { status: Status },
     /// Somebody else was faster.
     #[error("the render was changed since revision {expected}, it is at revision {current}")]
     Changed { expected: i64, current: i64 },
@@ -35,7 +41,10 @@ crate::code::fixes!(OrderRefusal {
     NotHeld => "there is nothing to recover; to render it once more, retry it";
     Completed => "to get another file, correct it: `tidemill render correct`";
     NotEnded => "wait until it ends, or cancel it first";
-    Changed => "look at the render again, and correct it if that is still necessary";
+    NotWaiting => "there is no place in the queue to change; to render it once more, retry it";
+    AwaitsApproval => "approve or reject it";
+    NotAwaiting => "look at the render again; a file is approved once it is rendered and checked, and before it is published";
+    Changed => "look at the render again, and repeat the action if that is still necessary";
 });
 
 pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
@@ -44,6 +53,11 @@ pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
         (_, Phase::Publishing) => Err(OrderRefusal::TooLate),
         _ => Ok(()),
     }
+}
+
+/// Whether its file may be approved or rejected now.
+pub fn may_approve(render: &Render) -> Result<(), OrderRefusal> {
+    if render.awaits_approval() { Ok(()) } else { Err(OrderRefusal::NotAwaiting { status: render.status }) }
 }
 
 pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> {
@@ -58,13 +72,25 @@ pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> 
     }
 }
 
+/// The priority only decides about waiting renders.
+pub fn may_prioritize(render: &Render) -> Result<(), OrderRefusal> {
+    match render.status {
+        _ if render.awaits_approval() => Err(OrderRefusal::AwaitsApproval),
+        Status::Pending => Ok(()),
+        status => Err(OrderRefusal::NotWaiting { status }),
+    }
+}
+
 /// The actions to offer now. A retry of a pending render is offered only if the render waits for a later time.
 pub fn possible(render: &Render, now: Timestamp) -> Vec<Action> {
     let is_put_off = render.status == Status::Pending && render.run_after > now;
     let has_failed = matches!(render.status, Status::Failed | Status::Cancelled);
     let all = [
+        (Action::RenderApprove, may_approve(render).is_ok()),
+        (Action::RenderReject, may_approve(render).is_ok()),
         (Action::RenderCancel, render.cancel_requested_at.is_none() && may_cancel(render).is_ok()),
         (Action::RenderRetry, (is_put_off || has_failed) && retry(render, now).is_ok()),
+        (Action::RenderPrioritize, may_prioritize(render).is_ok()),
         (Action::RenderCorrect, correct(render, now).is_ok()),
         (Action::RenderRecover, may_recover(render, now).is_ok()),
     ];
@@ -75,6 +101,9 @@ pub fn possible(render: &Render, now: Timestamp) -> Vec<Action> {
 pub fn cancel_means(render: &Render) -> &'static str {
     match (render.status, render.phase) {
         (Status::Pending, _) if render.job.is_none() => "It is cancelled at once. Nothing was rendered.",
+        _ if render.awaits_approval() => {
+            "It is cancelled at once. The rendered file is deleted; nothing is published."
+        }
         (Status::Pending, _) => {
             "It is cancelled at once. If a node renders it, the node continues until it is done: nexrender cannot stop it. \
              The licence stays busy until then, and the file is deleted."
@@ -92,6 +121,12 @@ pub fn cancel_means(render: &Render) -> &'static str {
     }
 }
 
+pub const APPROVE_MEANS: &str =
+    "This file is published. If it has changed since it was checked, it is asked for again.";
+
+pub const REJECT_MEANS: &str = "The render fails with this reason, and the rendered file is deleted. Nothing is published. \
+                                Then correct its data, or retry it.";
+
 pub fn retry_means(render: &Render) -> &'static str {
     match render.status {
         Status::Pending => "It does not wait any longer: the next free worker takes it.",
@@ -99,6 +134,9 @@ pub fn retry_means(render: &Render) -> &'static str {
         _ => "It is rendered again. All failure counts are reset.",
     }
 }
+
+pub const PRIORITIZE_MEANS: &str =
+    "Its place in the queue changes at once. Higher priorities are rendered first.";
 
 pub fn correct_means(render: &Render) -> &'static str {
     match render.status {
@@ -133,6 +171,7 @@ fn goes_on(render: &Render) -> bool {
 pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> {
     match render.status {
         Status::Completed => return Err(OrderRefusal::Completed),
+        _ if render.awaits_approval() => return Err(OrderRefusal::AwaitsApproval),
         status if status.is_active() => return Err(OrderRefusal::AtWork { status }),
         _ => {}
     }
@@ -140,7 +179,8 @@ pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> 
         let lease = Lease::Free { epoch: render.lease.epoch() };
         Render { run_after: now, lease, ..render.clone() }
     } else if goes_on(render) {
-        Render { phase: render.phase, progress: render.progress, job: render.job, ..afresh(render, now) }
+        let Render { phase, progress, job, approval, .. } = *render;
+        Render { phase, progress, job, approval, ..afresh(render, now) }
     } else {
         afresh(render, now)
     };
@@ -161,7 +201,7 @@ pub fn correct(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal
     Ok(Decision { write: Some(afresh(render, now)), act, concerns: Vec::new() })
 }
 
-/// Refuses a correction of a render that was changed after somebody looked at it.
+/// Refuses an action on a render that was changed after somebody looked at it.
 pub fn check_revision(expected: i64, current: i64) -> Result<(), OrderRefusal> {
     if expected == current { Ok(()) } else { Err(OrderRefusal::Changed { expected, current }) }
 }
@@ -195,7 +235,7 @@ mod tests {
     use super::*;
     use crate::lease::{Epoch, Fence};
     use crate::process::ProcessId;
-    use crate::render::lifecycle::Counts;
+    use crate::render::lifecycle::{Approval, Counts};
     use crate::render::retry_rules::Patience;
     use crate::render::{Event, Failure, Policy, RenderId, Trouble, Work, decide};
     use std::time::Duration;
@@ -332,9 +372,10 @@ mod tests {
     #[test]
     fn only_what_can_be_done_is_offered() {
         let mut render = Render::new(RenderId::new(1), NOW);
-        assert_eq!(possible(&render, NOW), [Action::RenderCancel]);
+        assert_eq!(possible(&render, NOW), [Action::RenderCancel, Action::RenderPrioritize]);
         render.run_after = NOW.plus(Duration::from_secs(60));
-        assert_eq!(possible(&render, NOW), [Action::RenderCancel, Action::RenderRetry]);
+        let put_off = [Action::RenderCancel, Action::RenderRetry, Action::RenderPrioritize];
+        assert_eq!(possible(&render, NOW), put_off);
         for (status, expected) in [
             (Status::Failed, &[Action::RenderRetry, Action::RenderCorrect][..]),
             (Status::Cancelled, &[Action::RenderRetry, Action::RenderCorrect]),
@@ -345,6 +386,23 @@ mod tests {
         }
         let lapsed = held(Status::Rendering, Phase::Rendering, Some(NOW));
         assert_eq!(possible(&lapsed, NOW), [Action::RenderCancel, Action::RenderRecover]);
+    }
+
+    #[test]
+    fn what_waits_for_approval_is_not_tried_again_but_answered() {
+        let waiting =
+            Render { approval: Some(Approval::Awaiting), ..render(Status::Pending, Phase::Copying) };
+
+        let expected = [Action::RenderApprove, Action::RenderReject, Action::RenderCancel];
+        assert_eq!(possible(&waiting, NOW), expected);
+        assert_eq!(retry(&waiting, NOW), Err(OrderRefusal::AwaitsApproval));
+        assert!(cancel_means(&waiting).contains("file is deleted"));
+        let approved =
+            Render { approval: Some(Approval::Approved), ..render(Status::Failed, Phase::Copying) };
+        assert_eq!(retried(&approved).approval, Some(Approval::Approved), "it only could not be published");
+        assert_eq!(correct(&approved, NOW).unwrap().write.unwrap().approval, None);
+        let refusal = OrderRefusal::NotAwaiting { status: Status::Failed };
+        assert_eq!(may_approve(&approved), Err(refusal));
     }
 
     #[test]

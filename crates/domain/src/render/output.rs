@@ -51,6 +51,8 @@ pub struct Output {
     pub part: String,
     /// The new name of a file that has the final one.
     pub kept: Option<String>,
+    /// The key in object stores, which have each revision under its own name: nothing can be renamed there.
+    pub key: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +77,14 @@ impl Output {
         let render: RenderId = source.uid.render();
         let named = |revision| file_name(source.composition, render, revision, source.extension, room);
         let before = source.revision.checked_sub(1).filter(|before| *before > 0);
+        let own = named(before.map(|_| source.revision));
+        let key = format!("{folder}/{own}");
         let (name, kept) = match source.correction {
-            Correction::Revision => (named(before.map(|_| source.revision)), None),
+            Correction::Revision => (own, None),
             Correction::Replace => (named(None), before.map(|before| named(Some(before)))),
         };
         let part = part_name(&name, source.uid);
-        Self { folder, name, part, kept }
+        Self { folder, name, part, kept, key }
     }
 }
 
@@ -154,6 +158,10 @@ mod tests {
     fn a_corrected_file_has_another_name_or_moves_the_one_before() {
         let output = |revision, correction| {
             let output = Output::of(Source { revision, correction, ..source("Mini", "D:\\out") });
+            let revision = revision.max(1);
+            let own =
+                if revision > 1 { format!("Mini_4711_r{revision}.mp4") } else { "Mini_4711.mp4".into() };
+            assert_eq!(output.key, format!("2026-11-15/{own}"));
             (output.name, output.kept)
         };
         let named = |name: &str, kept: Option<&str>| (name.to_owned(), kept.map(str::to_owned));
@@ -181,6 +189,7 @@ mod tests {
     fn the_files_of_all_revisions_are_found_and_no_others() {
         let all = |path: &str, revisions| all_published(path, RenderId::new(7), revisions);
 
+        assert_eq!(all("s3://films/Mini_7_r2.mp4", 1), ["s3://films/Mini_7.mp4", "s3://films/Mini_7_r1.mp4"]);
         let both = ["\\\\NAS\\Mini_7.mp4", "\\\\NAS\\Mini_7_r1.mp4", "\\\\NAS\\Mini_7_r2.mp4"];
         assert_eq!(all("\\\\NAS\\Mini_7_r2.mp4", 2), both);
         assert_eq!(all("\\\\NAS\\Mini_7.mp4", 2), both);

@@ -32,6 +32,15 @@ pub enum Decoding {
     Off,
 }
 
+/// Whether a person has to approve a file before it is published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalNeed {
+    #[default]
+    None,
+    Required,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -68,6 +77,8 @@ pub struct Profile {
     pub audio: Audio,
     #[serde(default)]
     pub decoding: Decoding,
+    #[serde(default)]
+    pub approval: ApprovalNeed,
     /// Fields that a render must fill, such as `Single - title`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub required_fields: BTreeSet<String>,
@@ -77,6 +88,9 @@ pub struct Profile {
     /// Alert channels that hear of the ends of its renders, such as `ops` or `failed:ops`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub notify: BTreeSet<String>,
+    /// Where its files are published, by name; only the NAS if there is none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub targets: BTreeSet<String>,
 }
 
 fn mp4() -> String {
@@ -160,6 +174,11 @@ impl Profile {
                 "notify",
                 self.notifies().len() == self.notify.len(),
                 "write alert channels, such as ops or failed:ops",
+            ),
+            (
+                "targets",
+                self.targets.iter().all(|name| super::target::is_name(name)),
+                "write nas and names of render.targets",
             ),
             ("min_slots", self.min_slots.is_none_or(|slots| slots <= NUMBER_MAX), "write at most 999"),
         ] {

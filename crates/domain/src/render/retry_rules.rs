@@ -10,8 +10,9 @@
 //! | timed out, stalled | 2 | 60 s | × 2 | new | |
 //! | output invalid | 3 | 60 s | no | new | |
 //! | NAS failed | 3 | 30 s | no | same: only the upload again | |
+//! | object store down | always, uncounted | 30 s | no | same: only the upload again | yes |
 //! | template missing or not fit, rejected, name taken, NAS refused, conflict, worker lost | never | | | | yes |
-//! | refused, asset missing, cancelled in nexrender | never | | | | |
+//! | refused, asset missing, cancelled in nexrender, not approved | never | | | | |
 //! | wrong secret, not nexrender, path not mapped, NAS unwritable or not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
 //!
 //! A node that could not write its file leaves nothing to keep: then the job is new, the claim counts, and the wait grows.
@@ -53,6 +54,8 @@ pub enum Remedy {
     GiveUp,
     /// Unless the stage has failed too often.
     Again { stage: Stage, retries: u32, backoff: Backoff, job: Job },
+    /// Not the render's fault, and others may succeed: it goes back as if not claimed, for after the wait.
+    Wait { backoff: Backoff },
     /// Not the render's fault: it goes back as if not claimed, for others to take after the wait, and the worker claims
     /// nothing more until the configuration is fixed.
     StopClaiming { backoff: Backoff },
@@ -94,6 +97,7 @@ impl Patience {
                 again(Stage::Render, timeout_retries, self.growing, Job::New)
             }
             Failure::OutputInvalid => again(Stage::Render, self.retries, self.steady, Job::New),
+            Failure::TargetDown => Remedy::Wait { backoff: self.upload },
             Failure::NasFailed => again(Stage::Upload, self.retries, self.upload, Job::Same),
             Failure::Refused
             | Failure::TemplateMissing
@@ -105,6 +109,7 @@ impl Patience {
             | Failure::RemoteCancelled
             | Failure::NasRefused
             | Failure::OutputConflict
+            | Failure::NotApproved
             | Failure::WorkerLost => Remedy::GiveUp,
             Failure::WrongSecret
             | Failure::NotNexrender
@@ -159,6 +164,7 @@ pub const fn needs_alert(failure: Failure) -> bool {
             | Failure::NameTaken
             | Failure::NotPicked
             | Failure::NasRefused
+            | Failure::TargetDown
             | Failure::OutputConflict
             | Failure::WorkerLost
             | Failure::WrongSecret
@@ -192,7 +198,7 @@ mod tests {
             Remedy::Again { retries, backoff, .. } => {
                 (1..=retries).map(|count| backoff.delay(count, 0.0).as_secs()).collect()
             }
-            Remedy::GiveUp | Remedy::StopClaiming { .. } => Vec::new(),
+            Remedy::GiveUp | Remedy::Wait { .. } | Remedy::StopClaiming { .. } => Vec::new(),
         }
     }
 
@@ -225,7 +231,7 @@ mod tests {
         let patience = Patience::new(None, None).unwrap();
         let job = |failure| match patience.remedy(failure) {
             Remedy::Again { job, .. } => Some(job),
-            Remedy::GiveUp | Remedy::StopClaiming { .. } => None,
+            Remedy::GiveUp | Remedy::Wait { .. } | Remedy::StopClaiming { .. } => None,
         };
 
         assert_eq!(job(Failure::NasFailed), Some(Job::Same));
@@ -258,7 +264,7 @@ mod tests {
             let most = DELAY_MAX.max(base);
             prop_assert!(patience.after_recovery(count, unit) <= most);
             prop_assert!(patience.after_unwritten(count, unit) <= most);
-            if let Remedy::Again { backoff, .. } | Remedy::StopClaiming { backoff } =
+            if let Remedy::Again { backoff, .. } | Remedy::Wait { backoff } | Remedy::StopClaiming { backoff } =
                 patience.remedy(Failure::ALL[failure])
             {
                 prop_assert!(backoff.delay(count, unit) <= most);

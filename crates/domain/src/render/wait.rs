@@ -41,22 +41,35 @@ impl WorkerCapacity {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    NextAttempt { at: Timestamp },
-    NotBefore { at: Timestamp },
+    /// A person has to look at its file.
+    Approval,
+    NextAttempt {
+        at: Timestamp,
+    },
+    NotBefore {
+        at: Timestamp,
+    },
     NoWorker,
     NobodyTakes,
-    NoPlace { places: u32 },
-    Behind { ahead: u64 },
+    NoPlace {
+        places: u32,
+    },
+    Behind {
+        ahead: u64,
+    },
     Next,
 }
 
 crate::newtype::named!(Wait, as_str {
-    NextAttempt = "next_attempt", NotBefore = "not_before", NoWorker = "no_worker", NobodyTakes = "workers_paused",
+    Approval = "approval", NextAttempt = "next_attempt", NotBefore = "not_before", NoWorker = "no_worker", NobodyTakes = "workers_paused",
     NoPlace = "no_place", Behind = "behind_in_queue", Next = "next",
 });
 
 /// Why a pending render waits, with `ahead` others before it.
 pub fn why(render: &Render, ahead: u64, hands: WorkerCapacity, now: Timestamp) -> Wait {
+    if render.awaits_approval() {
+        return Wait::Approval;
+    }
     if render.run_after > now {
         let at = render.run_after;
         return if render.reason.is_some() { Wait::NextAttempt { at } } else { Wait::NotBefore { at } };
@@ -114,7 +127,7 @@ mod tests {
     use super::*;
     use crate::code::Code;
     use crate::render::RenderId;
-    use crate::render::lifecycle::Reason;
+    use crate::render::lifecycle::{Approval, Reason};
     use proptest::prelude::*;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -136,6 +149,9 @@ mod tests {
         check(0, hands(1, 4, 0), Wait::NoPlace { places: 4 });
         check(2, hands(1, 4, 2), Wait::Behind { ahead: 2 });
         check(1, hands(1, 4, 2), Wait::Next);
+        let approval = Some(Approval::Awaiting);
+        let asked = Render { approval, ..render(NOW.plus(Duration::from_secs(1))) };
+        assert_eq!(why(&asked, 0, WorkerCapacity::default(), NOW), Wait::Approval, "no worker is needed");
     }
 
     #[test]

@@ -25,6 +25,16 @@ impl Zone {
         Some(self.0.to_datetime(at))
     }
 
+    /// The local time to the second, with the name of the zone.
+    pub fn told(&self, at: Timestamp) -> Option<String> {
+        Some(format!("{} {self}", self.local(at)?.strftime("%Y-%m-%d %H:%M:%S")))
+    }
+
+    /// The first instant with a local time such as `2026-11-15T18:00`, as browsers send it.
+    pub fn read_local(&self, text: &str) -> Option<Timestamp> {
+        self.first_instant(text.parse().ok()?)
+    }
+
     /// The first instant with this local time; the first after the gap, if clocks skip it.
     pub fn first_instant(&self, local: DateTime) -> Option<Timestamp> {
         let at = match self.0.to_ambiguous_timestamp(local).offset() {

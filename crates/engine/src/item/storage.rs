@@ -5,7 +5,8 @@
 
 use super::Source;
 use sha2::{Digest, Sha256};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -43,6 +44,14 @@ pub struct Listed {
     pub size: u64,
 }
 
+/// What becomes an object.
+pub struct Content {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// The bytes.
+    pub read: Box<dyn Read + Send>,
+}
+
 /// Object stores. All functions may block.
 pub trait Storage: Send + Sync + 'static {
     /// Opens an object.
@@ -54,9 +63,20 @@ pub trait Storage: Send + Sync + 'static {
     /// The mark of an object, which is empty if another program has made it; none if there is no such object.
     fn find(&self, url: &str) -> io::Result<Option<String>>;
 
-    /// Makes an object of a file. It is there whole or not at all, with a mark by which it is known again. If there is another
-    /// object and it may not be replaced, the error is of the kind `AlreadyExists`, as far as the storage can tell.
-    fn upload(&self, file: &Path, url: &str, existing: Existing, mark: &str) -> io::Result<()>;
+    /// Makes an object of a file: see [`put`](Self::put).
+    fn upload(&self, file: &Path, url: &str, existing: Existing, mark: &str) -> io::Result<()> {
+        let file = File::open(file)?;
+        let bytes = file.metadata()?.len();
+        self.put(Content { bytes, read: Box::new(file) }, url, existing, mark)
+    }
+
+    /// Makes an object. It is there whole or not at all, with a mark by which it is known again, and not if reading its content
+    /// fails, even at the end. If there is another object and it may not be replaced, the error is of the kind
+    /// `AlreadyExists`, as far as the storage can tell.
+    fn put(&self, content: Content, url: &str, existing: Existing, mark: &str) -> io::Result<()>;
+
+    /// Deletes an object; a missing one is fine.
+    fn delete(&self, url: &str) -> io::Result<()>;
 
     /// The local folder for unfinished files.
     fn spool(&self) -> io::Result<&Path>;
@@ -88,7 +108,8 @@ pub fn is_file(path: &Path) -> bool {
     }
 }
 
-pub(crate) fn installed() -> io::Result<&'static dyn Storage> {
+/// The storage of this process.
+pub fn installed() -> io::Result<&'static dyn Storage> {
     let none = || {
         io::Error::other(
             "this program was built without object stores; build it with `cargo build --release --features objects`, \

@@ -33,8 +33,9 @@ impl RenderGauges {
         Ok(Self { counts, recent, workers, at })
     }
 
+    /// Without those that wait for approval.
     pub fn count(&self, status: Status) -> u64 {
-        self.counts.by_status.get(&status).copied().unwrap_or_default()
+        if status == Status::Pending { self.counts.waiting_for_worker() } else { self.counts.of(status) }
     }
 
     /// Completed renders of the last 24 hours, from 0 to 1; none if none has ended.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::polling::Polling;
-use tidemill_domain::render::{AllowList, Policy};
+use tidemill_domain::render::{AllowList, Policy, Targets};
 use tidemill_domain::schedule::Zone;
 
 /// Renders of a worker that disappeared must be adopted within five seconds of the end of their lease.
@@ -35,6 +35,8 @@ pub struct WorkerOptions {
     /// How often it looks for renders if no wake-up arrives.
     pub polling: Polling,
     pub places: Places,
+    /// Object stores in which files are published, too.
+    pub targets: Targets,
     /// What a job may use.
     pub allow: AllowList,
     /// Which nodes may take its jobs.
@@ -74,6 +76,7 @@ impl WorkerOptions {
             clocks: Clocks::default(),
             polling: Polling::default(),
             places,
+            targets: Targets::default(),
             allow: AllowList::default(),
             tags: None,
             zone: Zone::UTC,

@@ -96,6 +96,13 @@ impl Places {
     }
 }
 
+/// The file of a render that waits for approval, in the folder of nodes' files on this host. Only the name is taken from what
+/// was noted, and only a name that Tidemill gives to the file of this job.
+pub fn noted_clip(staging: &LocalPath, job: Uid, noted: &str) -> Option<LocalPath> {
+    let name = noted.rsplit(['/', '\\']).next()?;
+    staging.join(name).ok().filter(|_| staged_for(name) == Some(job))
+}
+
 /// The poster of a render. Anyone who can write the database could note any path, so only the path that Tidemill itself would
 /// choose counts.
 pub fn noted_poster(folder: &LocalPath, render: RenderId, noted: &str) -> Option<LocalPath> {
@@ -157,6 +164,20 @@ mod tests {
             "rq-7-2.mp4",
         ] {
             assert_eq!(kept(elsewhere), None, "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn a_clip_has_the_name_of_its_own_job() {
+        let (staging, uid) =
+            (LocalPath::parse("/nas/.staging").unwrap(), Uid::new(RenderId::new(7), Epoch::new(2)));
+        let clip = |noted: &str| noted_clip(&staging, uid, noted).map(|clip| clip.to_string());
+
+        for noted in ["\\\\NAS\\.staging\\rq-7-2.ab.mp4", "/elsewhere/rq-7-2.ab.mp4", "rq-7-2.ab.mp4"] {
+            assert_eq!(clip(noted).as_deref(), Some("/nas/.staging/rq-7-2.ab.mp4"), "{noted}");
+        }
+        for foreign in ["/etc/passwd", "rq-7-1.ab.mp4", "rq-17-2.mp4", "rq-7-2", "..", "rq-7-2.mp4/..", ""] {
+            assert_eq!(clip(foreign), None, "{foreign}");
         }
     }
 

@@ -6,15 +6,17 @@
 
 use super::Storage;
 use super::places::{Places, noted_poster};
+use crate::item::storage::url;
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::render::output::{all_published, is_of_queue};
 use tidemill_domain::render::retention::{Films, Kept, Retention};
-use tidemill_domain::render::{Failure, LocalPath, Trouble, Uid};
+use tidemill_domain::render::{Failure, LocalPath, Targets, Trouble, Uid};
 use tidemill_domain::words::plural;
 use tidemill_store::Store;
 use tidemill_store::render::RenderRecord;
@@ -38,6 +40,8 @@ pub struct RenderFiles {
     pub staging: Arc<dyn Storage>,
     pub posters: Arc<dyn Storage>,
     pub films: Arc<dyn Storage>,
+    /// Objects elsewhere stay.
+    pub targets: Targets,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +155,9 @@ impl RenderPurge<'_> {
     }
 
     async fn delete_files(&self, record: &RenderRecord) -> Result<(), Trouble> {
-        let Some(RenderFiles { places, staging, posters, films }) = self.files else { return Ok(()) };
+        let Some(RenderFiles { places, staging, posters, films, targets }) = self.files else {
+            return Ok(());
+        };
         if let Some(path) = &record.staged_path
             && let Some(staged) = places.kept(path)?
         {
@@ -163,12 +169,21 @@ impl RenderPurge<'_> {
             posters.discard(&poster).await?;
         }
         for path in [&record.output_path, &record.previous_output_path] {
-            for film in self.films(record, path.as_deref()) {
-                let place = places.local(&film).ok_or_else(|| {
+            // A render that is not published on the NAS has the URL of an object here.
+            for film in
+                self.films(record, path.as_deref()).iter().filter(|film| url(Path::new(film)).is_none())
+            {
+                let place = places.local(film).ok_or_else(|| {
                     let why = format!("no line of the path map covers {film}; add one to render.paths");
                     Trouble::new(Failure::PathNotMapped, &why)
                 })?;
                 films.discard(&place).await?;
+            }
+        }
+        let objects = record.output_objects.iter().flat_map(|urls| urls.lines());
+        for object in objects.flat_map(|object| self.films(record, Some(object))) {
+            if targets.have(&object) {
+                films.discard_object(&object).await?;
             }
         }
         Ok(())

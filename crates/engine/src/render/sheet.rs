@@ -49,38 +49,7 @@ impl Sheet<'_> {
         allow: Option<&AllowList>,
     ) -> Result<Vec<PlannedRender>, SheetError> {
         let (columns, rows) = self.read()?;
-        let profiles = tx.renders().profiles().await?;
-        let mappings = tx.renders().field_mappings(None).await?;
-        let plan = |row: &SheetRow| {
-            let order = columns.order(row, &self.defaults)?;
-            let Some(composition) = order.composition.as_deref() else {
-                let why = "no composition: add a column composition, or give one for all rows";
-                return Err(vec![SheetProblem::new(row.line, None, why)]);
-            };
-            let text = order.data.to_string();
-            let material = Material::of_files(&text, Some(composition), &profiles, &mappings)
-                .and_then(|material| material.check(allow).map(|()| material))
-                .map_err(|bad| problems(row.line, &columns, &bad))?;
-            let warnings = material.warnings();
-            let order = NewRender {
-                composition: Some(material.profile.composition),
-                data: material.data,
-                cue_item: order.cue_item,
-                priority: order.priority,
-                deadline: order.deadline,
-                broadcast_date: order.broadcast_date,
-            };
-            Ok((order, warnings))
-        };
-        let planned = |row: &SheetRow| match plan(row) {
-            Ok((order, warnings)) => {
-                PlannedRender { order: Some(order), warnings, ..PlannedRender::at(row.line) }
-            }
-            Err(problems) => {
-                PlannedRender { problems: first_problems(problems), ..PlannedRender::at(row.line) }
-            }
-        };
-        Ok(rows.iter().map(planned).collect())
+        Ok(plan_rows(tx, &columns, &rows, &self.defaults, allow).await?)
     }
 
     fn read(&self) -> Result<(Columns, Vec<SheetRow>), BadSheet> {
@@ -113,6 +82,47 @@ impl Sheet<'_> {
             _ => Err(BadSheet::one(1, "the table has no rows; write a header, and a row for each render")),
         }
     }
+}
+
+/// Plans rows of a table that is read: see [`Sheet::plan`].
+#[crate::boxed]
+pub async fn plan_rows(
+    tx: &mut Tx,
+    columns: &Columns,
+    rows: &[SheetRow],
+    defaults: &SheetOrder,
+    allow: Option<&AllowList>,
+) -> Result<Vec<PlannedRender>, StoreError> {
+    let profiles = tx.renders().profiles().await?;
+    let mappings = tx.renders().field_mappings(None).await?;
+    let plan = |row: &SheetRow| {
+        let order = columns.order(row, defaults)?;
+        let Some(composition) = order.composition.as_deref() else {
+            let why = "no composition: add a column composition, or give one for all rows";
+            return Err(vec![SheetProblem::new(row.line, None, why)]);
+        };
+        let text = order.data.to_string();
+        let material = Material::of_files(&text, Some(composition), &profiles, &mappings)
+            .and_then(|material| material.check(allow).map(|()| material))
+            .map_err(|bad| problems(row.line, columns, &bad))?;
+        let warnings = material.warnings();
+        let order = NewRender {
+            composition: Some(material.profile.composition),
+            data: material.data,
+            cue_item: order.cue_item,
+            priority: order.priority,
+            deadline: order.deadline,
+            broadcast_date: order.broadcast_date,
+        };
+        Ok((order, warnings))
+    };
+    let planned = |row: &SheetRow| match plan(row) {
+        Ok((order, warnings)) => {
+            PlannedRender { order: Some(order), warnings, ..PlannedRender::at(row.line) }
+        }
+        Err(problems) => PlannedRender { problems: first_problems(problems), ..PlannedRender::at(row.line) },
+    };
+    Ok(rows.iter().map(planned).collect())
 }
 
 /// What is wrong with the render of a row, at the column that it is about.

@@ -5,6 +5,7 @@ mod blame;
 mod file;
 mod job;
 mod prepare;
+mod target;
 
 pub(super) use prepare::Problem;
 
@@ -70,6 +71,7 @@ struct NewNotes {
     output_bytes: Option<u64>,
     output_sha256: Option<String>,
     output_path: Option<String>,
+    output_objects: Option<String>,
     previous_path: Option<String>,
     /// Kept in memory: it means nothing to another worker.
     checked: Option<Sight>,
@@ -87,6 +89,7 @@ impl NewNotes {
             output_bytes: self.output_bytes,
             output_sha256: self.output_sha256.as_deref(),
             output_path: self.output_path.as_deref(),
+            output_objects: self.output_objects.as_deref(),
             previous_path: self.previous_path.as_deref(),
         }
     }

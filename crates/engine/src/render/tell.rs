@@ -27,6 +27,9 @@ pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: 
                 reason.map(|reason| (reason.code.to_string(), reason.message.as_str())).unwrap_or_default();
             tracing::error!(render.id = %id, worker, code, "render {id} has failed while {}: {why} ({code})", phase.label());
         }
+        (Status::Pending, _) if render.awaits_approval() => {
+            tracing::info!(render.id = %id, worker, "render {id} waits for approval");
+        }
         (Status::Pending, Some(reason)) => {
             let (code, why, attempts) = (reason.code, &reason.message, render.counts.attempts);
             tracing::warn!(render.id = %id, worker, %code, attempts, "render {id} is tried again after {}, it was attempt {attempts}: {why} ({code})", render.run_after);

@@ -1,9 +1,11 @@
 //! The state that all tasks of a worker share.
 
+use super::target;
 use super::{Backends, Farm, HeldRender, Inspector, Registry, Storage, WorkerOptions};
 use crate::render::composition_cache::CompositionCache;
 use crate::render::health::{Health, InFlight, Vitals};
 use crate::{locked, metrics};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -26,6 +28,8 @@ pub(super) struct WorkerContext {
     pub(super) farm: Arc<dyn Farm>,
     pub(super) inspector: Arc<dyn Inspector>,
     pub(super) storage: Arc<dyn Storage>,
+    /// The object stores of its targets, by name.
+    pub(super) stores: BTreeMap<String, target::Store>,
     pub(super) options: WorkerOptions,
     pub(super) registry: Registry,
     pub(super) compositions: Mutex<CompositionCache>,
@@ -70,6 +74,7 @@ impl WorkerContext {
             farm,
             inspector,
             storage,
+            stores: target::Store::all(&options.targets),
             registry: Registry::default(),
             compositions: Mutex::default(),
             vitals: Mutex::default(),

@@ -93,6 +93,8 @@ async fn a_connection_that_hangs_does_not_cost_the_lease() {
     };
     let first = heartbeat().await;
     crate::until("a heartbeat", async || heartbeat().await > first).await;
+    // Between two heartbeats, not in the middle of one.
+    tokio::time::sleep(Duration::from_millis(500)).await;
 
     proxy.hang();
     let before = heartbeat().await;

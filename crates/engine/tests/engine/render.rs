@@ -2,6 +2,7 @@
 
 mod adoption;
 mod alert;
+mod approval;
 mod cancel;
 mod capacity;
 mod failure;
@@ -10,4 +11,5 @@ mod outage;
 mod pause;
 mod purge;
 mod studio;
+mod target;
 mod world;

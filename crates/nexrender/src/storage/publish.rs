@@ -132,6 +132,7 @@ mod tests {
             name: "a_1.mp4".into(),
             part: ".a_1.mp4.rq-1-1.part".into(),
             kept: None,
+            key: "-/a_1.mp4".into(),
         };
         let at = |name: &str| scratch.path().join(name);
         fs::write(at(&output.part), "new").unwrap();

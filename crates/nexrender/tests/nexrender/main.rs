@@ -10,5 +10,6 @@ mod http;
 mod inspector;
 mod lossy;
 mod lost;
+mod object;
 mod site;
 mod storage;

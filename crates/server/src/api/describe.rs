@@ -90,8 +90,15 @@ fn answer(action: Action) -> (&'static str, &'static str, Option<&'static str>) 
         }
         Action::RowsReplay | Action::RowsSkip => ("outbox", "200", Some("ChangedEvents")),
         // While the worker has yet to hear of it, `cancel` answers 202 with the same.
-        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
-            ("render", "200", Some("Render"))
+        Action::RenderCancel
+        | Action::RenderApprove
+        | Action::RenderReject
+        | Action::RenderRetry
+        | Action::RenderPrioritize
+        | Action::RenderCorrect
+        | Action::RenderRecover => ("render", "200", Some("Render")),
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => {
+            ("render", "200", Some("ChangedRenders"))
         }
         Action::BatchRetry => ("render", "200", Some("RetriedBatch")),
         Action::RendersPoll => ("render", "202", None),

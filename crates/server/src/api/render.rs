@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod composition;
+pub mod selection;
 
 use crate::api::{Answer, Body, Id, List, QueryString, Read, limit};
 use crate::mutation::Caller;
@@ -13,8 +14,8 @@ use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
 use tidemill_api::render::{
-    CorrectRender, ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData, RenderPlan,
-    RenderTransition, RenderWorker,
+    ApproveRender, CorrectRender, ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData,
+    RenderPlan, RenderTransition, RenderWorker,
 };
 use tidemill_domain::action::Action;
 use tidemill_domain::code::Code;
@@ -80,6 +81,8 @@ pub(crate) async fn list(QueryString(query): QueryString<ListRenders>, Read(mut 
         worker: query.worker,
         date: query.date.as_deref().map(date).transpose()?,
         batch: query.batch.map(RenderId::new),
+        late_at: if query.late { Some(tx.now().await?) } else { None },
+        ended_after: None,
     };
     let records = tx.renders().list(&filter, query.before.map(RenderId::new), limit + 1).await?;
     Ok(Json(Page::of(&records, limit, |record| record.id().get())))
@@ -135,28 +138,36 @@ impl ActionBody for CorrectRender {
     }
 }
 
-/// Cancels, retries, corrects or recovers a render, and responds with it: 202 while its worker does not know yet. A token can be
-/// limited to some compositions.
+impl ActionBody for ApproveRender {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((self.reason.as_deref().map(checked).transpose()?, Parameters::Revision(self.revision)))
+    }
+}
+
+/// Cancels, approves, rejects, retries, prioritizes, corrects or recovers a render, and responds with it: 202 while its worker
+/// does not know yet. A token can be limited to some compositions.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let id = RenderId::new(request.id()?);
     let before = find(tx, id).await?;
     request.check_scope(&object(before.composition.as_deref()))?;
     let (actor, reason) = (request.actor(), request.reason);
-    let ordered = match request.action {
-        Action::RenderCancel => tx.renders().cancel(id, &actor, reason).await?,
-        Action::RenderRetry => tx.renders().retry(id, &actor, reason).await?,
-        Action::RenderCorrect => {
-            let Parameters::Correction(correction) = &request.parameters else {
-                return Err(request.mistaken());
-            };
+    let ordered = match (request.action, &request.parameters) {
+        (Action::RenderCorrect, Parameters::Correction(correction)) => {
             // Only workers have the allow list.
             correction.apply(tx, id, None, &actor, reason).await?.changed
         }
-        Action::RenderRecover => {
+        (Action::RenderRecover, _) => {
             let policy = &request.caller.state.inner().parts.render.policy;
             tx.renders().recover(id, policy, &actor, reason).await?
         }
-        _ => return Err(request.mistaken()),
+        (Action::RenderApprove, Parameters::Revision(revision)) => {
+            tx.renders().approve(id, *revision, &actor, reason).await?
+        }
+        (Action::RenderReject, _) => tx.renders().reject(id, &actor, request.required_reason()).await?,
+        (Action::RenderPrioritize, Parameters::Priority(change)) => {
+            selection::change(request, id, Some(*change), tx).await?
+        }
+        _ => selection::change(request, id, None, tx).await?,
     };
     match ordered {
         RenderChanged::Done { record, .. } => {

@@ -67,9 +67,12 @@ pub(crate) struct ActionForm {
     pub(crate) rule: String,
     pub(crate) subject: String,
     pub(crate) hours: u32,
-    /// For corrections of renders.
+    /// For corrections and approvals of renders.
     pub(crate) data: String,
     pub(crate) revision: String,
+    /// For changes of a priority: `by` or `to`, and the number.
+    pub(crate) how: String,
+    pub(crate) priority: String,
     pub(crate) form_token: String,
     pub(crate) key: String,
 }

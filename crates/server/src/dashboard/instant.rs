@@ -3,6 +3,7 @@
 use crate::dashboard::part::{or_soft, span};
 use crate::dashboard::preferences::TimeMode;
 use maud::{Markup, html};
+use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 
 /// How a page shows times.
@@ -35,6 +36,14 @@ impl Times {
             TimeMode::Relative => instant.relative_to(self.now),
         };
         html! { time datetime=(instant) title=(instant) { (text) } }
+    }
+
+    /// An instant in the zone of broadcasts, whatever zone the visitor likes. With UTC, like any other instant.
+    pub(crate) fn in_zone(&self, instant: Timestamp, zone: &Zone) -> Markup {
+        let zoned = Some(zone).filter(|zone| **zone != Zone::UTC).and_then(|zone| zone.told(instant));
+        let Some(zoned) = zoned else { return self.at(instant) };
+        let relative = (self.mode == TimeMode::Relative).then(|| instant.relative_to(self.now));
+        html! { time datetime=(instant) data-zoned=(zoned) title=(instant) { (relative.as_ref().unwrap_or(&zoned)) } }
     }
 
     /// The time since or until an instant. The script keeps it current.
@@ -83,6 +92,26 @@ mod tests {
         check(TimeMode::Relative, "2026-11-15T10:00:00Z", "2 h ago");
         check(TimeMode::Relative, "2026-11-12T12:00:00Z", "3 d ago");
         check(TimeMode::Relative, "2026-11-15T12:03:00Z", "in 3 min");
+    }
+
+    #[test]
+    fn a_broadcast_is_told_in_its_zone_with_the_name_of_the_zone() {
+        let instant = "2026-11-15T18:00:00Z".parse().unwrap();
+        let told = |mode, zone: &str| {
+            let times = Times::new(mode, "2026-11-15T12:00:00Z".parse().unwrap());
+            times.in_zone(instant, &zone.parse().unwrap()).into_string()
+        };
+        let there = ">2026-11-16 03:00:00 Asia/Seoul</time>";
+
+        assert!(told(TimeMode::Utc, "Asia/Seoul").contains(there));
+        assert!(told(TimeMode::Local, "Asia/Seoul").contains(there));
+        assert!(told(TimeMode::Relative, "Asia/Seoul").contains(">in 6 h</time>"));
+        assert!(
+            Times::shared(Timestamp::EPOCH)
+                .in_zone(instant, &Zone::UTC)
+                .into_string()
+                .contains("18:00:00 UTC")
+        );
     }
 
     #[test]

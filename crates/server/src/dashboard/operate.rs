@@ -7,7 +7,7 @@ use super::page_context::home;
 use super::part::given;
 use super::pool::{breaker, order as pool};
 use super::preferences::is_ours;
-use super::render::{batch, one as render};
+use super::render::{batch, one as render, selection};
 use super::{PageContext, PageResult, PageSnapshot, execution};
 use crate::api::execution::operate::restart_request;
 use crate::api::job::launch::launch_job;
@@ -43,9 +43,15 @@ pub(crate) const fn asks(action: Action) -> Option<Permission> {
         | Action::EventsReplay
         | Action::EventsSkip => Some(Permission::View),
         Action::RenderCancel
+        | Action::RenderApprove
+        | Action::RenderReject
         | Action::RenderRetry
+        | Action::RenderPrioritize
         | Action::RenderCorrect
         | Action::RenderRecover
+        | Action::RendersCancel
+        | Action::RendersRetry
+        | Action::RendersPrioritize
         | Action::BatchRetry => Some(Permission::Operate),
         _ => None,
     }
@@ -57,6 +63,11 @@ pub(crate) fn question(action: Action) -> MethodRouter<State> {
         Action::EventsReplay | Action::EventsSkip => {
             get(move |visit: PageContext, QueryString(pairs): QueryString<Pairs>| async move {
                 many::ask(action, &visit, &pairs).await
+            })
+        }
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => {
+            get(move |visit: PageContext, QueryString(pairs): QueryString<Pairs>| async move {
+                selection::ask(action, &visit, &pairs).await
             })
         }
         _ => get(
@@ -75,6 +86,11 @@ pub(crate) fn handler(action: Action) -> MethodRouter<State> {
                 many::order(action, &visit, &pairs).await
             })
         }
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => {
+            post(move |visit: PageContext, Fields(pairs): Fields<Pairs>| async move {
+                selection::order(action, &visit, &pairs).await
+            })
+        }
         _ => post(
             move |visit: PageContext, Path(places): Path<Vec<String>>, Fields(fields): Fields<ActionForm>| {
                 by_form(action, visit, places, fields)
@@ -90,7 +106,7 @@ pub(crate) struct Back {
     back: String,
 }
 
-fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
+pub(super) fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
     Some(back).filter(|back| is_ours(&home(state), back))
 }
 
@@ -166,7 +182,7 @@ async fn run(
         }
         _ => visit.caller(&fields.key),
     };
-    let parameters = parameters(action, fields);
+    let parameters = parameters(action, fields)?;
     let what = format!("form: {action} {places:?} {reason:?} {parameters:?}");
     let request = ActionRequest { action, caller: &caller, what, places, reason, parameters };
     match (request.run().await, action) {
@@ -191,9 +207,9 @@ fn reason(action: Action, fields: &ActionForm) -> Result<Option<&str>, Problem> 
     }
 }
 
-fn parameters(action: Action, fields: &ActionForm) -> Parameters {
+fn parameters(action: Action, fields: &ActionForm) -> Result<Parameters, Problem> {
     let subject = given(&fields.subject).map(str::to_owned);
-    match action {
+    Ok(match action {
         Action::AlertSilence => Parameters::Silence(CreateSilence {
             rule: fields.rule.trim().to_owned(),
             subject,
@@ -206,8 +222,12 @@ fn parameters(action: Action, fields: &ActionForm) -> Parameters {
             revision: fields.revision.parse().ok(),
             ..Correction::default()
         }),
+        Action::RenderPrioritize => {
+            Parameters::Priority(selection::priority_change(&fields.how, &fields.priority)?)
+        }
+        Action::RenderApprove => Parameters::Revision(fields.revision.parse().ok()),
         _ => Parameters::None,
-    }
+    })
 }
 
 /// Restarts an execution; returns the address of the new one.
@@ -238,9 +258,13 @@ async fn address_after(
         Action::BreakerOpen | Action::BreakerClose => back_or(format!("/pools/{object}")),
         Action::LeaseRelease => back_or(format!("/pools/{}", places.first().map_or("", String::as_str))),
         Action::EventReplay | Action::EventSkip => back_or(format!("/outbox/failed/{object}")),
-        Action::RenderCancel | Action::RenderRetry | Action::RenderCorrect | Action::RenderRecover => {
-            back_or(format!("/render/{object}"))
-        }
+        Action::RenderCancel
+        | Action::RenderApprove
+        | Action::RenderReject
+        | Action::RenderRetry
+        | Action::RenderPrioritize
+        | Action::RenderCorrect
+        | Action::RenderRecover => back_or(format!("/render/{object}")),
         Action::BatchRetry => state.path(&format!("/render/batches/{object}")),
         Action::AlertSilence | Action::AlertUnsilence => state.path("/alerts"),
         Action::TokenDelete => state.path("/settings/tokens"),

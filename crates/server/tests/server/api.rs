@@ -178,8 +178,8 @@ fn a_parameter_is_in_the_path_exactly_if_the_path_has_a_place_for_it() {
 
 #[test]
 fn an_operation_is_called_by_a_verb_and_a_noun() {
-    let verbs = "abandon add attach cancel change close correct create delete detach edit force_release get import launch list open order pause plan \
-                 poll recover redirect release replay request restart resume retry revoke send silence skip stop unsilence";
+    let verbs = "abandon add approve attach cancel change close correct create delete detach edit force_release get import launch list open order pause plan \
+                 poll prioritize recover redirect reject release replay request restart resume retry revoke send silence skip stop unsilence";
     let verbs: Vec<&str> = verbs.split_whitespace().collect();
     let described = serde_json::to_value(Api::openapi()).unwrap();
     let mut seen = std::collections::BTreeSet::new();

@@ -17,6 +17,7 @@ mod outbox_failed_event;
 mod pool;
 mod render;
 mod render_batch;
+mod render_selection;
 mod schedule;
 mod webhook;
 
@@ -29,7 +30,8 @@ use std::time::Duration;
 use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
-use tidemill_domain::render::{LocalPath, Policy};
+use tidemill_domain::render::{LocalPath, Policy, Targets};
+use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::{Job, JobRegistry, Launcher, LogFolder};
 use tidemill_engine::pool::{PoolOptions, Pools};
@@ -74,6 +76,10 @@ struct Choices {
     emr_agent: EmrAgentOptions,
     lambda: LambdaOptions,
     posters: Option<LocalPath>,
+    /// UTC by default.
+    zone: Option<Zone>,
+    staging: Option<LocalPath>,
+    targets: Option<Targets>,
     action: Option<Arc<dyn ExtraAction>>,
     /// Requests per minute and caller.
     per_caller: Option<u32>,
@@ -155,6 +161,9 @@ impl App {
                 policy: Policy::standard().unwrap(),
                 worker: None,
                 posters: choices.posters,
+                zone: choices.zone.unwrap_or(Zone::UTC),
+                staging: choices.staging,
+                targets: choices.targets,
             },
             action: choices.action,
             rules: tidemill_engine::alert::default_rules(),

@@ -1,14 +1,15 @@
 //! Renders, over HTTP: ordered, listed, looked at and operated; what is known of compositions; and who may.
 
-use crate::{Answer, App};
+use crate::{Answer, App, Choices};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::audit::Role;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::{Policy, RenderId};
+use tidemill_domain::render::{Policy, RenderId, Targets};
 use tidemill_domain::schedule::Zone;
+use tidemill_server::access::Authentication;
 use tidemill_store::render::ClaimRequest;
 
 const RENDERS: &str = "/api/v1/renders";
@@ -329,6 +330,30 @@ async fn mappings_and_profiles_are_brought_shown_and_forgotten() {
     let gone = app.ask_as(Role::Admin, Method::DELETE, &format!("{PROFILES}/Main"), "").await;
     assert_eq!(gone.status, StatusCode::OK);
     assert_eq!(look(&app, Role::Viewer, PROFILES).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_profile_with_an_unknown_target_is_refused_where_targets_are_known() {
+    let mut targets = Targets::default();
+    targets.add("archive", "s3://films").unwrap();
+    for (known, is_refused) in [(Some(targets), true), (None, false)] {
+        let choices = Choices { targets: known, ..Choices::default() };
+        let app = App::choosing(Authentication::Required { issuers: Vec::new() }, "", choices).await;
+        let send = async |targets: &[&str]| {
+            let mut profile = profile("Main");
+            profile["targets"] = json!(targets);
+            post(&app, Role::Admin, PROFILES, &json!({ "items": [profile] })).await
+        };
+
+        assert_eq!(send(&["nas", "archive"]).await.status, StatusCode::OK);
+        let unknown = send(&["archve"]).await;
+        assert_eq!(unknown.status == StatusCode::BAD_REQUEST, is_refused, "{unknown:?}");
+        if is_refused {
+            let told = refused(&unknown, StatusCode::BAD_REQUEST, "TM1505");
+            assert!(told.contains("did you mean archive?"), "{told}");
+        }
+        refused(&send(&["Not a name"]).await, StatusCode::BAD_REQUEST, "TM1505");
+    }
 }
 
 #[tokio::test]

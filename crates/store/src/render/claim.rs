@@ -124,8 +124,9 @@ impl Renders<'_> {
             status,
             code,
             output: None,
+            objects: &[],
             at: now,
         };
-        self.notify_render_end(&change).await
+        self.notify_of_render(&change).await
     }
 }

@@ -24,6 +24,9 @@ pub struct RenderFilter {
     pub worker: Option<String>,
     pub date: Option<BroadcastDate>,
     pub batch: Option<RenderId>,
+    /// Unfinished at this time, and past their deadline; or waiting for an attempt that is.
+    pub late_at: Option<Timestamp>,
+    pub ended_after: Option<Timestamp>,
 }
 
 /// Renders per search.
@@ -45,9 +48,24 @@ pub const COUNTED_MAX: u32 = 10_000;
 pub struct RenderCounts {
     /// Statuses without renders are left out.
     pub by_status: BTreeMap<Status, u64>,
+    /// Those of the pending ones that wait for approval.
+    pub awaiting_approval: u64,
+    pub awaiting_since: Option<Timestamp>,
+    /// Of those that wait for a worker.
     pub oldest_pending: Option<Timestamp>,
     /// Jobs not yet removed from nexrender.
     pub leftovers: u64,
+}
+
+impl RenderCounts {
+    pub fn of(&self, status: Status) -> u64 {
+        self.by_status.get(&status).copied().unwrap_or_default()
+    }
+
+    /// Pending renders that a worker may take, now or later.
+    pub fn waiting_for_worker(&self) -> u64 {
+        self.of(Status::Pending).saturating_sub(self.awaiting_approval)
+    }
 }
 
 /// A change of status, as the trigger has written it.
@@ -148,6 +166,8 @@ impl Renders<'_> {
             }
             counts.oldest_pending = oldest.map(Into::into).or(counts.oldest_pending);
         }
+        let (awaiting, since) = self.render_count_awaiting(COUNTED_MAX).await?;
+        (counts.awaiting_approval, counts.awaiting_since) = (awaiting.unsigned_abs(), since.map(Into::into));
         counts.leftovers = self.render_leftover_count().await?;
         Ok(counts)
     }
@@ -175,9 +195,9 @@ macro_rules! renders {
                     render_failures, upload_failures, run_after, priority, deadline,
                     {date broadcast_date} as broadcast_date, cancel_requested_at, error_code, error_message,
                     submitted_at, node_started_at, changed_at, remote_mark, staged_path, output_file_path,
-                    output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at, updated_at,
+                    output_bytes, output_sha256, poster_path, approval, gfx_key_id, gfx_hash, created_at, updated_at,
                     started_at, completed_at, ended_at, duration_seconds{::double precision} as duration_seconds,
-                    revision, output_revision, previous_output_path, batch_id
+                    revision, output_revision, previous_output_path, output_objects, batch_id
              from render_queue ",
             $("{indexed by ", $index, "} ",)?
             $rest
@@ -238,11 +258,11 @@ statements! {
         renders!("where id = $1")
     }
 
-    /// In the order of claims; skips locked rows. Needs `render_queue_claim`.
+    /// In the order of claims; skips locked rows and what waits for approval. Needs `render_queue_claim`.
     fn render_lock_waiting(now: Timestamp, limit: u32) -> Vec<CheckedRender> {
         renders!(
             indexed by "render_queue_claim",
-            "where status = 'pending' and run_after <= $1
+            "where status = 'pending' and run_after <= $1 and approval {is not} 'awaiting'
              order by priority desc, {nulls last deadline}, created_at, id limit $2 {for update skip locked}"
         )
     }
@@ -264,7 +284,8 @@ statements! {
     ) -> Vec<RenderRecord> {
         bind(
             before, filter.status.map(Status::as_str), &filter.composition, &filter.worker,
-            filter.date.map(|date| date.to_string()), text, from, limit, filter.batch,
+            filter.date.map(|date| date.to_string()), text, from, limit, filter.batch, filter.late_at,
+            filter.ended_after,
         )
         renders!(
             "where id < $1
@@ -277,6 +298,10 @@ statements! {
                                         || ' ' || coalesce(error_message, '')), lower($6)) > 0)
                and id >= $7
                and ($9{::bigint} is null or batch_id = $9)
+               and ($10{::timestamptz} is null
+                    or (status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+                        and (deadline <= $10 or (status = 'pending' and run_after >= deadline))))
+               and ($11{::timestamptz} is null or ended_at > $11)
              order by id desc limit $8"
         )
     }
@@ -342,6 +367,7 @@ statements! {
                  from render_queue
                  where status = 'pending'
                    and run_after <= $5
+                   and approval {is not} 'awaiting'
                    and priority >= $2
                    and (priority > $2
                         or coalesce(deadline, 'infinity') < coalesce($3, 'infinity'::timestamptz)
@@ -356,6 +382,7 @@ statements! {
                  from render_queue indexed by render_queue_claim
                  where status = 'pending'
                    and run_after <= $5
+                   and approval {is not} 'awaiting'
                    and priority >= $2
                    and (priority > $2
                         or (deadline is null, coalesce(deadline, 0), created_at, id) < ($3 is null, coalesce($3, 0), $4, $1))
@@ -376,12 +403,18 @@ statements! {
          ) as newest"
     }
 
+    /// At most `most` that wait for approval, and since when. Needs `render_queue_approval`.
+    fn render_count_awaiting(most: u32) -> One<(i64, Option<DbTime>)> {
+        "select count(*), min(run_after)
+         from (select run_after from render_queue where approval = 'awaiting' and status = 'pending' limit $1) as counted"
+    }
+
     /// By status, at most `most` of each, and the oldest waiting one. Needs `render_queue_status`.
     fn render_count(most: u32) -> Vec<(String, i64, Option<DbTime>)> {
         "select s.status,
                 (select count(*) from (select 1 from render_queue q where q.status = s.status limit $1) as counted),
                 case when s.status = 'pending' then (
-                    select min(created_at) from render_queue where status = 'pending'
+                    select min(created_at) from render_queue where status = 'pending' and approval {is not} 'awaiting'
                 ) end
          from (
              select 'pending' as status union all select 'preparing' union all select 'rendering'

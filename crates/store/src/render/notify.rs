@@ -1,4 +1,4 @@
-//! Notices of ends for alert channels: queued with the end, and delivered by a server as those of alerts are.
+//! Notices for alert channels of ends, and of renders that wait for approval: queued with the change, and delivered by a server as those of alerts are.
 
 use crate::alert::ALERT_DELIVERY;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use tidemill_domain::render::notify::{self, RENDER_END};
 
 impl Renders<'_> {
     /// For the channels of the configuration, and those of the profile.
-    pub(super) async fn notify_render_end(&mut self, change: &RenderChange<'_>) -> Result<()> {
+    pub(super) async fn notify_of_render(&mut self, change: &RenderChange<'_>) -> Result<()> {
         let mut all = self.render_notify().to_vec();
         let composition = match change.composition {
             Some(composition) => Some(composition.to_owned()),

@@ -5,10 +5,12 @@ use super::record::RenderRecord;
 use super::save::Change;
 use super::submit::has_nul;
 use crate::error::{Result, StoreError};
+use crate::statement::statements;
 use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};
+use tidemill_domain::render::selection::PriorityChange;
 use tidemill_domain::render::{Decision, Event, Policy, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
@@ -44,6 +46,45 @@ impl Renders<'_> {
         self.order(record, &decision, order).await
     }
 
+    /// Approves the file that waits for it. Refused if the render is not at `revision` any more, if there is one.
+    #[crate::boxed]
+    pub async fn approve(
+        &mut self,
+        id: RenderId,
+        revision: Option<i64>,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<RenderChanged> {
+        self.answer(id, revision, Event::Approve, ("render.approve", actor, reason)).await
+    }
+
+    /// Rejects the file that waits for approval.
+    #[crate::boxed]
+    pub async fn reject(&mut self, id: RenderId, actor: &Actor, reason: &str) -> Result<RenderChanged> {
+        let event = Event::Reject { why: reason.to_owned() };
+        self.answer(id, None, event, ("render.reject", actor, Some(reason))).await
+    }
+
+    async fn answer(
+        &mut self,
+        id: RenderId,
+        revision: Option<i64>,
+        event: Event,
+        (action, actor, reason): (&'static str, &Actor, Option<&str>),
+    ) -> Result<RenderChanged> {
+        let Some(record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
+        let current = record.revision;
+        let decided = order::may_approve(&record.render)
+            .and_then(|()| order::check_revision(revision.unwrap_or(current), current));
+        if let Err(refusal) = decided {
+            return Ok(RenderChanged::Refused(refusal));
+        }
+        let now = self.now().await?;
+        let policy = Policy::standard().expect("the numbers of the document are in bounds");
+        let decision = decide(&record.render, &event, &policy, now);
+        self.order(record, &decision, Order { action, actor, reason, now }).await
+    }
+
     /// Retries a render at once.
     #[crate::boxed]
     pub async fn retry(
@@ -60,6 +101,29 @@ impl Renders<'_> {
         };
         let order = Order { action: "render.retry", actor, reason, now };
         self.order(record, &decision, order).await
+    }
+
+    /// Changes the priority of a waiting render, and so its place in the queue.
+    #[crate::boxed]
+    pub async fn prioritize(
+        &mut self,
+        id: RenderId,
+        change: PriorityChange,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<RenderChanged> {
+        let Some(mut record) = self.render_lock(id).await? else { return Ok(RenderChanged::NoSuchRender) };
+        if let Err(refusal) = order::may_prioritize(&record.render) {
+            return Ok(RenderChanged::Refused(refusal));
+        }
+        let (now, before) = (self.now().await?, record.priority);
+        record.priority = change.of_priority(before);
+        (record.updated_at, record.revision) = (now, record.revision + 1);
+        self.render_prioritize(id, record.priority, &actor.name, now).await?;
+        let entry = AuditEntry::new(actor.clone(), "render.prioritize", &object(id))
+            .from_to(&before.to_string(), &record.priority.to_string());
+        self.audit_insert(&entry.with_reason(reason), now).await?;
+        Ok(RenderChanged::Done { from: record.render.status, record: Box::new(record) })
     }
 
     /// Renders a render that has ended again, with this checked data. Refused if it is not at `revision` any more.
@@ -169,4 +233,13 @@ struct Order<'a> {
     actor: &'a Actor,
     reason: Option<&'a str>,
     now: Timestamp,
+}
+
+statements! {
+    /// Of a locked row that waits.
+    fn render_prioritize(id: RenderId, priority: i64, by: &str, now: Timestamp) -> u64 {
+        "update render_queue
+         set priority = $2, updated_at = $4, changed_by = $3, revision = revision + 1
+         where id = $1 and status = 'pending'"
+    }
 }

@@ -46,6 +46,8 @@ stored! {
         pub previous_output_path: Option<String>,
         /// The final path, for people.
         pub output_path: Option<String> = "output_file_path",
+        /// Where object stores have its last file, or will have it, one URL on each line.
+        pub output_objects: Option<String>,
         pub output_bytes: Option<u64>,
         /// In hexadecimal digits.
         pub output_sha256: Option<String>,
@@ -71,6 +73,12 @@ stored! {
 impl RenderRecord {
     pub fn id(&self) -> RenderId {
         self.render.id
+    }
+
+    /// URLs of the published file in object stores.
+    pub fn objects(&self) -> Vec<&str> {
+        let objects = self.output_objects.as_deref().filter(|_| self.output_path.is_some());
+        objects.unwrap_or_default().lines().collect()
     }
 
     /// For timeouts; `None` while nexrender has no job for it.
@@ -128,6 +136,7 @@ fn render(row: &Columns<'_>) -> Result<Render, sqlx::Error> {
         },
         run_after: row.get("run_after")?,
         deadline: row.get("deadline")?,
+        approval: row.get("approval")?,
         cancel_requested_at: row.get("cancel_requested_at")?,
         reason: reason(row.get("error_code")?, row.get("error_message")?),
     })

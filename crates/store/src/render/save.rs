@@ -17,6 +17,7 @@ use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::outbox::lifecycle_events::RenderChange;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
+use tidemill_domain::render::lifecycle::Approval;
 use tidemill_domain::render::order::may_be_published;
 use tidemill_domain::render::{Act, Decision, Phase, Render, RenderId, Status, Uid};
 use tidemill_domain::time::Timestamp;
@@ -76,9 +77,11 @@ impl Renders<'_> {
                 self.wake(RENDER_LEFTOVER);
             }
         }
-        self.tell_render_end(&record, before, change.now).await?;
+        self.tell_of_render(&record, before, change.now).await?;
         match after.status {
-            Status::Pending if after.run_after <= change.now => self.wake(RENDER_WAITING),
+            Status::Pending if after.run_after <= change.now && !after.awaits_approval() => {
+                self.wake(RENDER_WAITING)
+            }
             status if status.is_active() && before.cancel_requested_at != after.cancel_requested_at => {
                 self.wake(RENDER_CANCELLED);
             }
@@ -124,12 +127,15 @@ impl Renders<'_> {
         Ok(self.render_attempt_end(after.id, epoch, outcome, after.reason.as_ref(), change.now).await?)
     }
 
-    /// Writes a lifecycle event for a render that has ended, if enabled, and the notices for alert channels.
-    async fn tell_render_end(&mut self, record: &RenderRecord, before: &Render, at: Timestamp) -> Result<()> {
+    /// Writes a lifecycle event for a render that has ended or waits for approval, if enabled, and the notices for alert
+    /// channels.
+    async fn tell_of_render(&mut self, record: &RenderRecord, before: &Render, at: Timestamp) -> Result<()> {
         let after = &record.render;
         // A render cancelled by SQL ends when its worker gives it back.
         let is_given_back = matches!(before.lease, Lease::Held { .. });
-        if !after.status.is_terminal() || (before.status == after.status && !is_given_back) {
+        let is_asked = after.awaits_approval() && !before.awaits_approval();
+        let is_over = after.status.is_terminal() && (before.status != after.status || is_given_back);
+        if !is_asked && !is_over {
             return Ok(());
         }
         let change = RenderChange {
@@ -139,12 +145,13 @@ impl Renders<'_> {
             status: after.status,
             code: after.reason.as_ref().map(|reason| reason.code),
             output: record.output_path.as_deref(),
+            objects: &record.objects(),
             at,
         };
         if let Some(event) = self.lifecycle_events().of_render(&change) {
             self.publish(&event).await?;
         }
-        self.notify_render_end(&change).await
+        self.notify_of_render(&change).await
     }
 }
 
@@ -182,12 +189,18 @@ fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &C
         record.completed_at = Some(now);
         record.duration_seconds = record.started_at.map(|started_at| now.since(started_at).as_secs_f64());
     }
+    if before.awaits_approval() && after.approval == Some(Approval::Approved) {
+        // The time of a person is not the time that a render takes.
+        record.started_at = record.started_at.map(|started_at| started_at.plus(now.since(before.run_after)));
+    }
     if before.status.is_terminal() && after.status == Status::Pending {
         (record.ended_at, record.started_at, record.completed_at, record.duration_seconds) =
             (None, None, None, None);
         // The same may have been ordered again meanwhile.
         record.gfx_hash = None;
-        if after.phase == Phase::Queued && may_be_published(before) {
+        // Objects are not replaced, and one store may have the file although another one was down.
+        let may_be_stored = record.output_objects.is_some() && before.phase >= Phase::Copying;
+        if after.phase == Phase::Queued && (may_be_published(before) || may_be_stored) {
             record.output_revision += 1;
             record.previous_output_path = published.or(record.previous_output_path.take());
             (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
@@ -207,6 +220,7 @@ fn note(record: &mut RenderRecord, notes: &Notes<'_>) {
     set(&mut record.poster_path, notes.poster_path);
     set(&mut record.output_sha256, notes.output_sha256);
     set(&mut record.output_path, notes.output_path);
+    set(&mut record.output_objects, notes.output_objects);
     set(&mut record.previous_output_path, notes.previous_path);
     record.output_bytes = notes.output_bytes.or(record.output_bytes);
 }
@@ -234,7 +248,8 @@ statements! {
             record.node_started_at, record.changed_at, &record.remote_mark, &record.staged_path, &record.output_path,
             record.output_bytes, &record.output_sha256, &record.poster_path, &record.gfx_hash, record.started_at,
             record.completed_at, record.ended_at, record.duration_seconds, record.updated_at, by,
-            &record.previous_output_path, record.output_revision,
+            &record.previous_output_path, record.output_revision, record.render.approval.map(Approval::as_str),
+            &record.output_objects,
         )
         "update render_queue
          set status = $4, phase = $5, progress = $6, worker_id = $7, worker_name = $8, lock_expires_at = $9,
@@ -244,7 +259,7 @@ statements! {
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
-             previous_output_path = $38, output_revision = $39,
+             previous_output_path = $38, output_revision = $39, approval = $40, output_objects = $41,
              lock_renewed_at = case when lock_expires_at {is not} $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1 and epoch = $2 and worker_id {is} $3"

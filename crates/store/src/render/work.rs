@@ -23,12 +23,14 @@ pub struct Notes<'a> {
     /// With `Work::Validated` or `Work::Failed`: the result of the checks. Kept with the attempt.
     pub report: Option<&'a Value>,
     pub poster_path: Option<&'a str>,
-    /// With `Work::Copied`.
+    /// With `Work::Copied` or `Work::NeedsApproval`.
     pub output_bytes: Option<u64>,
-    /// With `Work::Copied`: in hexadecimal digits.
+    /// The same: in hexadecimal digits.
     pub output_sha256: Option<&'a str>,
     /// With `Work::Copied` or `Work::Published`: the final path, for people.
     pub output_path: Option<&'a str>,
+    /// With `Work::Copied` or `Work::Published`: its URLs in object stores, one on each line.
+    pub output_objects: Option<&'a str>,
     /// With `Work::Published`: where the file before is now.
     pub previous_path: Option<&'a str>,
 }

@@ -18,7 +18,7 @@ use tidemill_domain::pool::on_demand::Direction;
 use tidemill_domain::pool::{PoolName, TicketId};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::attempt::AttemptOutcome;
-use tidemill_domain::render::lifecycle::{File as JobFile, Slot as JobSlot};
+use tidemill_domain::render::lifecycle::{Approval, File as JobFile, Slot as JobSlot};
 use tidemill_domain::render::mapping::{Kind, Unused};
 use tidemill_domain::render::{BroadcastDate, Phase, RenderId, Status};
 use tidemill_domain::schedule::TickOutcome;
@@ -146,7 +146,7 @@ read_as!(u32, u64 => |row, column| row.checked(column, Self::try_from(row.get::<
 read_as!(Slot => |row, column| row.checked(column, u8::try_from(row.get::<i16>(column)?).ok().map(Self::new)));
 // Texts that have to parse.
 read_as!(
-    AttemptOutcome, BroadcastDate, Direction, JobFile, JobSlot, Kind, Notice, Phase, PoolName, Role, Severity, StateWord,
+    Approval, AttemptOutcome, BroadcastDate, Direction, JobFile, JobSlot, Kind, Notice, Phase, PoolName, Role, Severity, StateWord,
     Status, TickOutcome, Unused, Value, WorkerState => |row, column| {
         row.checked(column, row.get::<String>(column)?.parse().ok())
     }

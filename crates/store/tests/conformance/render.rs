@@ -1,6 +1,7 @@
 //! Renders: the queue that dashboards write into, and what workers say about what they have.
 
 mod adopted;
+mod approval;
 mod batch;
 mod board;
 mod composition;
@@ -15,6 +16,7 @@ mod reap;
 mod rights;
 mod sql;
 mod step_back;
+mod target;
 mod told;
 mod view;
 
@@ -30,7 +32,8 @@ use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::render::{Act, Failure, Phase, Policy, RenderId, Report, Status, Trouble, Work};
 use tidemill_domain::schedule::Zone;
 use tidemill_store::render::{
-    ClaimRequest, Claimed, Claims, NewRender, Notes, RenderFilter, RenderRecord, Submitted, Worked,
+    ClaimRequest, Claimed, Claims, NewRender, Notes, RenderChanged, RenderFilter, RenderRecord, Submitted,
+    Worked,
 };
 use tidemill_store::{Store, Tx};
 
@@ -110,6 +113,13 @@ async fn say_with(bench: &Bench, id: RenderId, fence: Fence, work: Work, notes: 
         assert_eq!(worked.record, find(bench, id).await, "what is answered is what is stored");
     }
     worked
+}
+
+async fn retried(bench: &Bench, id: RenderId) -> RenderChanged {
+    let mut tx = bench.begin().await;
+    let done = tx.renders().retry(id, &ann(), None).await.unwrap();
+    tx.commit().await.unwrap();
+    done
 }
 
 async fn find(bench: &Bench, id: RenderId) -> RenderRecord {

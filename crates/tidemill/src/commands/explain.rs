@@ -71,7 +71,8 @@ pages! {
     RenderKeyMissing "1539" RenderDataSealed "1540" BadRenderKey "1541"
     RenderToolMissing "1542" InspectionTimedOut "1543" RenderNameTaken "1544"
     RenderNotFound "1546" UnknownComposition "1547" SupabaseNotSpoken "1548" BadRenderSettings "1549"
-    RenderUnanswered "1553" NasUnwritable "1554" BadRenderSheet "1555" BadTemplate "1556"
+    RenderUnanswered "1553" NasUnwritable "1554" BadRenderSheet "1555" BadTemplate "1556" RenderNotApproved "1557"
+    RenderTargetDown "1560"
 }
 
 #[cfg(test)]

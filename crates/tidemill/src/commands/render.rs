@@ -42,8 +42,14 @@ pub(crate) enum RenderCommand {
     Show(look::Show),
     /// Cancel renders; a node that is rendering finishes, but its file is discarded
     Cancel(operate::Orders),
+    /// Approve the files of renders that wait for it, so that they are published
+    Approve(operate::Approve),
+    /// Reject the files of renders that wait for approval; the renders fail
+    Reject(operate::Reject),
     /// Retry renders that failed, were cancelled or wait for their next attempt
-    Retry(operate::Retry),
+    Retry(operate::Orders),
+    /// Change the priority of waiting renders, and so their places in the queue
+    Prioritize(operate::Prioritize),
     /// Render a render that has ended again, with corrected data
     Correct(operate::Correct),
     /// Recover renders whose worker disappeared, without waiting for the next check
@@ -102,7 +108,10 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::List(arguments) => look::list(arguments, context).await,
         RenderCommand::Show(arguments) => look::show(&arguments, context).await,
         RenderCommand::Cancel(orders) => operate::cancel(&orders, context).await,
+        RenderCommand::Approve(arguments) => operate::approve(&arguments, context).await,
+        RenderCommand::Reject(orders) => operate::reject(&orders, context).await,
         RenderCommand::Retry(orders) => operate::retry(&orders, context).await,
+        RenderCommand::Prioritize(arguments) => operate::prioritize(&arguments, context).await,
         RenderCommand::Correct(arguments) => operate::correct(arguments, context).await,
         RenderCommand::Recover(arguments) => operate::recover(&arguments, context).await,
         RenderCommand::Delete(arguments) => delete::run(&arguments, context).await,

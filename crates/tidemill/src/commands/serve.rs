@@ -129,6 +129,7 @@ impl Serving {
         let clock = Arc::new(SystemClock::new());
         let background = Background::of(context, clock.clone())?;
         let policy = Setup::policy(&context.settings().render)?;
+        let zone = Setup::zone(&context.settings().render)?;
         let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
         let jobs = context.definitions.jobs.clone();
         context.definitions.warnings().for_each(|warning| tracing::error!("{warning}"));
@@ -144,8 +145,9 @@ impl Serving {
         let relay = wanted.relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
         let renders =
             wanted.renders.map(|wanted| wanted.worker(context, store, clock.clone(), &process, &pools));
-        let posters = Setup::posters(&context.settings().render);
-        let render = RenderPart { policy, worker: renders.clone(), posters };
+        let (posters, staging) = Setup::shown(&context.settings().render).unzip();
+        let targets = Setup::targets_if_known(&context.settings().render)?;
+        let render = RenderPart { policy, worker: renders.clone(), posters, staging, zone, targets };
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),

@@ -14,6 +14,8 @@ pub(super) const PREFIX: &str = "TIDEMILL_";
 pub(super) const CONFIG: &str = "TIDEMILL_CONFIG";
 /// Tests use these to end or freeze a process at a chosen point.
 const CRASH_AT: [&str; 2] = ["TIDEMILL_CRASH_AT", "TIDEMILL_FREEZE_AT"];
+/// Clients in other languages find the server by these, on hosts where this program runs too.
+const CLIENT: &str = "TIDEMILL_CLIENT_";
 
 /// Adds the variables as the next layer. Files that they name are relative to `folder`.
 pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut Layers) {
@@ -109,6 +111,7 @@ fn is_for_others(name: &str, text: &str) -> bool {
     name == CONFIG
         || CRASH_AT.contains(&name)
         || name.starts_with("TIDEMILL_TEST_")
+        || name.starts_with(CLIENT)
         // Tidemill may run as the command of a step.
         || command::is_step_variable(name)
         || is_from_kubernetes(name, text)

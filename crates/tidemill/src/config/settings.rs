@@ -197,6 +197,8 @@ tables! {
             "Folder on this host for poster images; .posters beside the output if not set.";
         paths: Option<String>, Text(8192) =>
             "Path mapping from render nodes to this host: NODE=LOCAL, separated by semicolons.";
+        targets: Option<String>, Text(8192) =>
+            "Object stores for published files: NAME=URL, separated by semicolons.";
         template_folders or "AEP_TEMPLATE_DIR": Option<String>, Text(8192) =>
             "Folders of After Effects projects, as render nodes see them, separated by semicolons.";
         asset_folders: Option<String>, Text(8192) =>

@@ -97,6 +97,13 @@ impl Call {
             Action::RowsReplay | Action::RowsSkip => (json!({ "ids": [1] }), vec!["1", "--table"]),
             Action::AlertSilence => (json!({ "rule": self.object, "minutes": 60 }), vec!["--for", "1h"]),
             Action::AlertUnsilence => (json!({ "rule": self.object }), vec![]),
+            Action::RenderPrioritize => (json!({ "by": 1 }), vec!["--by", "1"]),
+            Action::RendersCancel | Action::RendersRetry => {
+                (json!({ "filter": { "composition": "none" } }), vec!["--composition", "none"])
+            }
+            Action::RendersPrioritize => {
+                (json!({ "by": 1, "filter": { "late": true } }), vec!["--by", "1", "--late"])
+            }
             _ => (json!({}), vec![]),
         }
     }
@@ -123,7 +130,7 @@ impl Call {
     }
 
     fn form(&self) -> String {
-        format!("reason=a+test&all=1&confirm={0}&rule={0}&hours=1&form_token=", self.object)
+        format!("reason=a+test&all=1&confirm={0}&rule={0}&hours=1&how=by&priority=1&form_token=", self.object)
     }
 }
 
@@ -142,6 +149,7 @@ fn missing(action: Action) -> &'static str {
         Action::AlertSilence | Action::AlertUnsilence => "no_such_rule",
         Action::TokenDelete => "abcdefgh",
         Action::EventsReplay | Action::EventsSkip | Action::EventsRedirect | Action::RendersPoll => "",
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => "",
         _ => "999",
     }
 }
@@ -157,8 +165,12 @@ fn every_action_is_on_api_command_line_and_page_and_refuses_what_does_not_exist_
             Action::AlertUnsilence | Action::TokenDelete => {
                 assert_eq!(refusals.pop(), Some(None), "{action}")
             }
-            // The page has the number of events typed first.
-            Action::EventsReplay | Action::EventsSkip => {
+            // The page has the number of events typed first, and the renders named by the question.
+            Action::EventsReplay
+            | Action::EventsSkip
+            | Action::RendersCancel
+            | Action::RendersRetry
+            | Action::RendersPrioritize => {
                 assert_eq!(refusals.pop(), Some(Some("TM0504".to_owned())), "{action}");
             }
             _ => {}
@@ -192,7 +204,10 @@ fn every_surface_refuses_an_impossible_action_alike() {
         (Action::PoolDelete, "etl"),
         (Action::RenderCancel, "1"),
         (Action::RenderRecover, "1"),
+        (Action::RenderPrioritize, "1"),
         (Action::RenderCorrect, "2"),
+        (Action::RenderApprove, "2"),
+        (Action::RenderReject, "2"),
     ] {
         let refusals = site.refusals(&Call::new(action, object));
         if refusals[0].is_none() || !are_alike(&refusals) {

@@ -17,7 +17,7 @@ pub(crate) const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
 /// Airflow 2 alone takes five seconds, Airflow 3 half a minute, and more when all tests run at once.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// A server with the pool of the document, and a Python that calls it.
 struct Site {

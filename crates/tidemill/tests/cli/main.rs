@@ -62,6 +62,7 @@ mod render_delete;
 mod render_farm;
 mod render_file;
 mod render_init;
+mod render_selection;
 mod render_template;
 mod render_worker;
 mod runbook;

@@ -207,7 +207,9 @@ pub(crate) fn problems_of_deployed(scrape: &str) -> Vec<String> {
 
 /// Prometheus adds it to every series.
 fn with_instance(exposed: &mut Exposed) {
-    exposed.values_mut().for_each(|labels| drop(labels.insert("instance".to_owned())));
+    for labels in exposed.values_mut() {
+        labels.insert("instance".to_owned());
+    }
 }
 
 /// The demo has a test of its own, which looks at what it exposes.

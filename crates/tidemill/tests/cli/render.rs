@@ -268,6 +268,31 @@ fn a_plan_names_the_file_as_the_worker_will() {
 }
 
 #[test]
+fn a_plan_names_all_targets_and_one_that_is_not_configured_is_refused() {
+    let stage =
+        known(Stage::new()).with("TIDEMILL_RENDER_TARGETS", "archive=s3://films/main; cold=gs://old/");
+    let import = |targets: &str| {
+        fs::write(stage.path("profiles.yaml"), format!("{PROFILES}  targets: {targets}\n")).unwrap();
+        stage.run(&["render", "profile", "import", "profiles.yaml"])
+    };
+    let plan =
+        || stage.run(&["render", "plan", "ivey.json", "--date", "2026-11-15"]).succeeds().stderr.clone();
+
+    import("[nas, archive, cold]").succeeds();
+    let all = plan();
+    import("[archive]").succeeds();
+    let one = plan();
+    let unknown = import("[nas, archve]");
+
+    let name = "2026-11-15/_MAIN Mini Chip Count_1.mp4";
+    let stores = format!("s3://films/main/{name} and then as gs://old/{name} and then as ");
+    assert!(all.contains(&format!("it is published as {stores}\\\\NAS\\broadcast\\output\\")), "{all}");
+    assert!(one.contains(&format!("it is published as s3://films/main/{name}\n")), "{one}");
+    unknown.fails("TM1505", 2);
+    assert!(unknown.stderr.contains("did you mean archive?"), "{unknown:#?}");
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once() {
     let stage = known(Stage::new());
     let file = data(&stage, |data| {

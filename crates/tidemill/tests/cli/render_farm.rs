@@ -2,6 +2,7 @@
 //! our own workers as processes, which are killed, stopped and cut off. Each render ends once, with one whole file under its
 //! final name or with a reason, and nothing is rendered again that is rendering or finished.
 
+mod approval;
 mod cancel;
 mod crew;
 mod death;
@@ -13,6 +14,7 @@ mod notify;
 mod outage;
 mod queue;
 mod site;
+mod target;
 mod verdict;
 
 use std::time::Duration;

@@ -23,7 +23,7 @@ log = logging.getLogger("tidemill")
 
 
 class AsyncClient:
-    """Calls the API of a server, by default that of `TIDEMILL_URL` with the token in `TIDEMILL_TOKEN`."""
+    """Calls the API of a server, by default that of `TIDEMILL_CLIENT_URL` with the token in `TIDEMILL_CLIENT_TOKEN`."""
 
     def __init__(self, url: str | None = None, token: str | None = None, *, retry_for: float = RETRY_FOR) -> None:
         self._http = httpx.AsyncClient(**settings(url, token))

@@ -29,7 +29,7 @@ RETRY_FOR_AT_END = 15.0
 
 
 class Client:
-    """Calls the API of a server, by default that of `TIDEMILL_URL` with the token in `TIDEMILL_TOKEN`.
+    """Calls the API of a server, by default that of `TIDEMILL_CLIENT_URL` with the token in `TIDEMILL_CLIENT_TOKEN`.
 
     Several threads may use one client. A call whose answer is lost is repeated for `retry_for` seconds with the same
     idempotency key, so nothing happens twice.

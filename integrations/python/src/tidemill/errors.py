@@ -13,7 +13,8 @@ class TidemillError(Exception):
     """What happened (`message`), how to fix it (`fix`), and the code, which `tidemill explain CODE` explains."""
 
     def __init__(self, message: str, *, code: str, fix: str) -> None:
-        super().__init__(f"{message} ({code}). {fix}" if code else f"{message}. {fix}")
+        what = f"{message} ({code})" if code else message.rstrip(".")
+        super().__init__(f"{what}. {fix}")
         self.message, self.code, self.fix = message, code, fix
 
 

@@ -18,8 +18,8 @@ RETRY_FOR = 120.0
 
 
 def settings(url: str | None, token: str | None) -> dict[str, Any]:
-    url = url or os.environ.get("TIDEMILL_URL") or DEFAULT_URL
-    token = token or os.environ.get("TIDEMILL_TOKEN")
+    url = url or os.environ.get("TIDEMILL_CLIENT_URL") or DEFAULT_URL
+    token = token or os.environ.get("TIDEMILL_CLIENT_TOKEN")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return {"base_url": url.rstrip("/"), "headers": headers}
 

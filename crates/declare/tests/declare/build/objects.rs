@@ -3,7 +3,7 @@
 use super::Stand;
 use std::io;
 use std::path::Path;
-use tidemill_engine::item::storage::{self, Depth, Existing, Listed, Storage};
+use tidemill_engine::item::storage::{self, Content, Depth, Existing, Listed, Storage};
 use tidemill_engine::item::{ReadAt, Source};
 use tidemill_store::scratch::Scratch;
 
@@ -44,7 +44,11 @@ impl Storage for Lake {
         Ok(OBJECTS.contains(&url).then(String::new))
     }
 
-    fn upload(&self, _: &Path, _: &str, _: Existing, _: &str) -> io::Result<()> {
+    fn put(&self, _: Content, _: &str, _: Existing, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn delete(&self, _: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

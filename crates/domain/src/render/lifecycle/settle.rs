@@ -2,13 +2,13 @@
 
 use super::super::retry_rules::{Job, Remedy, jitter, needs_alert};
 use super::super::{Failure, Phase, Progress, Status, Trouble};
-use super::{Act, Concern, Decision, File, Policy, RECOVERIES_TOLD_AFTER, Reason, Render, Slot};
+use super::{Act, Approval, Concern, Decision, File, Policy, RECOVERIES_TOLD_AFTER, Reason, Render, Slot};
 use crate::lease::{Epoch, Fence, Lease};
 use crate::process::ProcessId;
 use crate::time::Timestamp;
 
 pub(super) fn claim(render: &Render, by: ProcessId, policy: &Policy, now: Timestamp) -> Decision {
-    if render.status != Status::Pending || now < render.run_after {
+    if render.status != Status::Pending || now < render.run_after || render.awaits_approval() {
         return Decision::only(Act::Nothing);
     }
     if render.is_to_be_cancelled() {
@@ -88,14 +88,19 @@ pub(super) fn troubled(
     let failure = trouble.failure;
     match policy.patience.remedy(failure) {
         Remedy::GiveUp => failed(render, trouble, slot),
-        Remedy::StopClaiming { backoff } => {
+        // Nobody knows whether the store has the file, and nobody wants it any more.
+        Remedy::Wait { .. } if render.cancel_requested_at.is_some() => failed(render, trouble, slot),
+        remedy @ (Remedy::Wait { backoff } | Remedy::StopClaiming { backoff }) => {
             let mut decision = stopped(render, now);
             if let Some(next) = &mut decision.write {
                 next.run_after = now.plus(backoff.delay(1, jitter(render.id, 1)));
                 next.reason = Some(reason(trouble));
             }
-            decision.act = Act::StopClaiming;
             decision.concerns.push(Concern::Failure(failure));
+            if matches!(remedy, Remedy::Wait { .. }) {
+                return add_if_late(decision);
+            }
+            decision.act = Act::StopClaiming;
             decision
         }
         Remedy::Again { stage, retries, backoff, job } => {
@@ -148,6 +153,21 @@ pub(super) fn unwritten(
     add_if_late(decision)
 }
 
+/// The file is good, and it waits for a person as if not claimed. Nothing else waits for that: its place, its licence and its
+/// lease are free.
+pub(super) fn asks_for_approval(render: &Render, now: Timestamp) -> Decision {
+    let mut decision = stopped(&Render { phase: Phase::Copying, ..render.clone() }, now);
+    if let Some(next) = &mut decision.write {
+        next.approval = Some(Approval::Awaiting);
+    }
+    decision
+}
+
+pub(super) fn rejected(render: &Render, why: &str) -> Decision {
+    let answered = Render { approval: None, ..render.clone() };
+    failed(&answered, &Trouble::new(Failure::NotApproved, why), Slot::Free)
+}
+
 /// The phase stays, so that a retry knows where to continue.
 fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     let mut next = render.clone();
@@ -158,8 +178,8 @@ fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
         // It never had a job: the one with this name belongs to another queue.
         next.job = None;
     }
-    if trouble.failure == Failure::OutputInvalid {
-        // The file was good when it was checked and no longer is: it must not be used.
+    if matches!(trouble.failure, Failure::OutputInvalid | Failure::NotApproved) {
+        // The file was good when it was checked and no longer is, or nobody wants it: it must not be used.
         next.phase = next.phase.min(Phase::Validating);
     }
     let file = if next.phase >= Phase::Copying { File::Keep } else { File::Delete };
@@ -175,6 +195,7 @@ pub(super) fn cancelled(render: &Render, slot: Slot) -> Decision {
     let mut next = render.clone();
     next.status = Status::Cancelled;
     next.lease = Lease::Free { epoch: render.lease.epoch() };
+    next.approval = None;
     Decision::write(next, drop_job(render.job, slot, File::Delete))
 }
 

@@ -1,5 +1,6 @@
 //! The lifecycle by example.
 
+mod approval;
 mod model;
 mod nas;
 

@@ -1,7 +1,7 @@
 //! Handles a worker's report, phase by phase.
 
 use super::super::{Failure, Phase, Progress, Report, Status, Trouble};
-use super::settle::{cancelled, completed, drop_job, stopped, troubled, unwritten};
+use super::settle::{asks_for_approval, cancelled, completed, drop_job, stopped, troubled, unwritten};
 use super::{Act, Decision, File, Policy, Render, Slot, Work};
 use crate::lease::{Fence, Lease, LeaseEvent, Life, Term, next as next_lease, settles};
 use crate::time::Timestamp;
@@ -57,6 +57,7 @@ pub(super) fn decide(
         }
 
         (Phase::Validating, Work::Validated) => Decision::write(at(render, Phase::Copying), Act::Copy),
+        (Phase::Validating | Phase::Copying, Work::NeedsApproval) => asks_for_approval(render, now),
         (Phase::Copying, Work::Copied) => Decision::write(at(render, Phase::Publishing), Act::Publish),
         (Phase::Publishing, Work::Published) => completed(render),
         (Phase::Publishing, Work::FinalMissing) => final_missing(render),

@@ -3,7 +3,7 @@
 use super::{Composition, Layer, LayerType, Template};
 use crate::render::field::{Field, NUMBER_MAX};
 use crate::render::mapping::{Kind, MappingRow};
-use crate::render::profile::{Audio, BYTES_MIN, Decoding, Profile, check_composition};
+use crate::render::profile::{ApprovalNeed, Audio, BYTES_MIN, Decoding, Profile, check_composition};
 use crate::render::rate::Rate;
 use crate::words::plural;
 use serde_json::{Map, Value, json};
@@ -183,9 +183,11 @@ fn profile(composition: &Composition, wish: &Wish<'_>) -> Option<Profile> {
         bytes_min: BYTES_MIN,
         audio: Audio::Any,
         decoding: Decoding::On,
+        approval: ApprovalNeed::None,
         required_fields: BTreeSet::new(),
         min_slots: None,
         notify: BTreeSet::new(),
+        targets: BTreeSet::new(),
     };
     let is_bad_size = |(field, _): &(&str, String)| matches!(*field, "width" | "height" | "rate");
     let problems = profile.check().err().map(|bad| bad.problems).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The file of a render: found, checked, copied next to its final place, and renamed.
 
+use super::target::Destinations;
 use super::{ActResult, NewNotes, Task};
 use crate::metrics;
 use crate::render::places::Staged;
@@ -8,7 +9,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::check::{Decoded, Finding, Verdict, check};
+use tidemill_domain::render::lifecycle::Approval;
 use tidemill_domain::render::output::Output;
+use tidemill_domain::render::profile::ApprovalNeed;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Work};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
@@ -79,7 +82,17 @@ impl Task {
             tracing::warn!(render.id = %id, "the file of render {id}: {warning}");
         }
         noted.poster_path = self.poster(&staged).await.map(|picture| picture.to_string());
-        Ok(ActResult { work: Work::Validated, noted })
+        if profile.approval == ApprovalNeed::None || self.is_approved() {
+            return Ok(ActResult { work: Work::Validated, noted });
+        }
+        // Only this content may be published later.
+        let content = self.worker.storage.content(&staged.local).await?.ok_or_else(|| missing(&staged))?;
+        (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
+        Ok(ActResult { work: Work::NeedsApproval, noted })
+    }
+
+    fn is_approved(&self) -> bool {
+        self.record.render.approval == Some(Approval::Approved)
     }
 
     async fn judged(&self, staged: &Staged, profile: &Profile) -> Result<(Probe, Verdict), Trouble> {
@@ -97,8 +110,7 @@ impl Task {
                 return Ok(sight);
             }
             if worker.now().since(begun) >= worker.options.settle_for {
-                let message = format!("there is no complete file {}", staged.node);
-                return Err(Trouble::new(Failure::OutputInvalid, &message));
+                return Err(missing(staged));
             }
             // `settled` returns at once if there is no file.
             tokio::time::sleep(worker.options.quiet / 2).await;
@@ -118,9 +130,13 @@ impl Task {
         }
     }
 
-    /// Copies the checked file. If a node that was thought dead still writes to it, it is checked again.
+    /// Copies the checked file. If a node that was thought dead still writes to it, it is checked again, and a person is asked
+    /// again.
     pub(super) async fn copy(&self) -> Result<ActResult, Trouble> {
         let (staged, output) = (self.staged().await?, self.output().await?);
+        let to = self.destinations(&output).await?;
+        // A store that is down is not worth a copy.
+        self.is_in_stores(&to, self.content().as_ref()).await?;
         let mut noted = NewNotes { checked: self.checked, ..NewNotes::default() };
         for _ in 0..CHANGES_MAX {
             // The file state of an earlier claim's check is unknown.
@@ -134,8 +150,11 @@ impl Task {
             let content = self.copy_once(&staged, &output).await?;
             crash_point!("render_copied");
             if self.worker.storage.settled(&staged.local, Duration::ZERO).await? == noted.checked {
+                let is_another = self.is_approved() && self.content().as_ref() != Some(&content);
+                let work = if is_another { Work::NeedsApproval } else { Work::Copied };
                 (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
-                return Ok(ActResult { work: Work::Copied, noted });
+                to.note(&mut noted, self.record.output_objects.as_deref());
+                return Ok(ActResult { work, noted });
             }
             noted.checked = None;
         }
@@ -157,22 +176,36 @@ impl Task {
         let output = self.output().await?;
         // Without a record, nothing was copied.
         let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
+        let to = self.destinations(&output).await?;
+        self.upload(&to, &output, &content).await?;
         crash_point!("render_before_publishing");
         // Renaming cannot be undone, and a process that was frozen until now may have lost the render.
         if !self.held.is_trusted() {
             return Ok(Work::Stop.into());
         }
-        self.worker.storage.publish(&output, &content).await?;
+        if to.is_on_nas {
+            self.worker.storage.publish(&output, &content).await?;
+        } else {
+            self.worker.storage.discard_part(&output).await?;
+        }
         crash_point!("render_published");
-        self.published(&output)
+        let mut published = self.published(&output, &to)?;
+        to.note(&mut published.noted, self.record.output_objects.as_deref());
+        Ok(published)
     }
 
     /// Whether an earlier worker has published the file.
     pub(super) async fn look_at_final(&self) -> Result<ActResult, Trouble> {
         let output = self.output().await?;
+        let to = self.destinations(&output).await?;
+        if !to.is_on_nas {
+            let ours = self.content();
+            let is_there = ours.is_some() && self.is_in_stores(&to, ours.as_ref()).await?;
+            return if is_there { self.published(&output, &to) } else { Ok(Work::FinalMissing.into()) };
+        }
         match (self.worker.storage.published(&output).await?, self.content()) {
             (None, _) => Ok(Work::FinalMissing.into()),
-            (Some(there), Some(ours)) if there == ours => self.published(&output),
+            (Some(there), Some(ours)) if there == ours => self.published(&output, &to),
             // It is the file before, which publishing moves aside.
             (Some(_), _) if output.kept.is_some() => Ok(Work::FinalMissing.into()),
             (Some(_), _) => {
@@ -182,9 +215,11 @@ impl Task {
         }
     }
 
-    fn published(&self, output: &Output) -> Result<ActResult, Trouble> {
-        let place = self.worker.options.places.published(output)?;
-        let place = place.to_string();
+    fn published(&self, output: &Output, to: &Destinations<'_>) -> Result<ActResult, Trouble> {
+        let place = match to.first_url().filter(|_| !to.is_on_nas) {
+            Some(url) => url.to_owned(),
+            None => self.worker.options.places.published(output)?.to_string(),
+        };
         let aside = self.worker.options.places.kept_aside(output)?;
         let was_here = self.record.previous_output_path.as_ref() == Some(&place);
         let noted = NewNotes {
@@ -233,6 +268,10 @@ impl Task {
         let revision = self.record.output_revision;
         Ok(self.worker.options.places.output(self.uid(), revision, &title, &extension, date))
     }
+}
+
+fn missing(staged: &Staged) -> Trouble {
+    Trouble::new(Failure::OutputInvalid, &format!("there is no complete file {}", staged.node))
 }
 
 /// The result of the checks, as it is stored with the attempt.

@@ -5,11 +5,15 @@ use crate::render::composition_cache::Composition;
 use crate::render::short_pause;
 use crate::{BoxFuture, locked};
 use std::sync::Arc;
+use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::{self, Ingredients};
 use tidemill_domain::render::gfx::{self, GfxData};
 use tidemill_domain::render::{Failure, Profile, Trouble, Uid, Work, mapping, output};
 use tidemill_store::StoreError;
+
+/// How long object stores may take to say whether a name is free, before a file is rendered.
+const STORES_WAIT: Duration = Duration::from_secs(5);
 
 /// Why a render cannot be made.
 pub(in crate::render) type Problem = (Code, String);
@@ -61,7 +65,14 @@ impl Task {
     /// Before anything is rendered, as a file with the final name is not replaced. A NAS that fails now may be back then.
     async fn check_name(&self) -> Result<(), Trouble> {
         let output = self.output().await?;
-        if output.kept.is_some() {
+        let to = self.destinations(&output).await?;
+        // A store that is slow now does not keep the render from its node.
+        let looking = tokio::time::timeout(STORES_WAIT, self.is_in_stores(&to, None));
+        match looking.await {
+            Ok(Err(trouble)) if trouble.failure == Failure::OutputConflict => return Err(trouble),
+            _ => {}
+        }
+        if output.kept.is_some() || !to.is_on_nas {
             return Ok(());
         }
         match self.worker.storage.published(&output).await {

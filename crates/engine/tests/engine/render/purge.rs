@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::retention::{Films, Kept, Retention};
-use tidemill_domain::render::{LocalPath, NodePath, PathMap, RenderId, Status};
+use tidemill_domain::render::{LocalPath, NodePath, PathMap, RenderId, Status, Targets};
 use tidemill_engine::EngineError;
 use tidemill_engine::render::{Correction, RenderFiles, RenderPurge, RenderPurgeReport};
 use tidemill_store::Store;
@@ -29,6 +29,7 @@ fn files(films: &Fake) -> RenderFiles {
         staging: Arc::new(Fake::default()),
         posters: Arc::new(Fake::default()),
         films: Arc::new(films.clone()),
+        targets: Targets::default(),
     }
 }
 

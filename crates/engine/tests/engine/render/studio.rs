@@ -63,10 +63,21 @@ impl Studio {
 
     /// From now on a composition is known.
     pub(super) async fn know(&self, composition: &str, name_in_template: Option<&str>) {
+        self.know_with(composition, name_in_template, &[]).await;
+    }
+
+    /// The same, published at these targets.
+    pub(super) async fn know_with(
+        &self,
+        composition: &str,
+        name_in_template: Option<&str>,
+        targets: &[&str],
+    ) {
         let profile: Profile = serde_json::from_value(json!({
             "composition": composition, "name_in_template": name_in_template,
             "template": "D:\\templates\\mini.aep", "output_module": "H.264",
             "width": 1920, "height": 1080, "rate": "30", "duration": "2s", "bytes_min": 1,
+            "targets": targets,
         }))
         .unwrap();
         let row: MappingRow = serde_json::from_value(
@@ -187,6 +198,7 @@ pub(super) fn options(name: &str) -> WorkerOptions {
     let policy = Policy { lease_for: LEASE, ..Policy::standard().unwrap() };
     let mut options = WorkerOptions::new(SystemIds.process(), name, policy, places);
     let pause = Duration::from_millis(10);
+    options.targets.add("archive", "s3://films/main").unwrap();
     options.capacity = NonZeroUsize::new(2).unwrap();
     options.polling = Polling { busy: pause * 3, default: pause * 3, idle: pause * 3 };
     options.allow = AllowList {

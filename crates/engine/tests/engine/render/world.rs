@@ -8,7 +8,7 @@ use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::check::{Decoded, Video};
 use tidemill_domain::render::output::{Output, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
-use tidemill_engine::render::storage::{Content, Sight};
+use tidemill_engine::render::storage::{Content, MayGoOn, Sight};
 use tidemill_engine::render::{Asking, Backends, Farm, Inspector, Storage};
 use tokio::sync::Notify;
 
@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) staged: BTreeMap<String, Vec<u8>>,
     pub(super) parts: BTreeMap<String, Vec<u8>>,
     pub(super) finals: BTreeMap<String, Vec<u8>>,
+    /// In object stores, by URL.
+    pub(super) objects: BTreeMap<String, Vec<u8>>,
     pub(super) calls: BTreeMap<&'static str, usize>,
     /// Calls about jobs whose names begin like this fail like this.
     pub(super) poison: Option<(&'static str, Failure)>,
@@ -293,6 +295,13 @@ impl Storage for Fake {
         })
     }
 
+    fn content<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, Option<Content>> {
+        Box::pin(async move {
+            self.call("content").await?;
+            Ok(self.state().staged.get(&staged.to_string()).map(|bytes| content(bytes)))
+        })
+    }
+
     fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content> {
         Box::pin(async move {
             self.call("copy").await?;
@@ -326,6 +335,41 @@ impl Storage for Fake {
         Box::pin(async move {
             self.call("published").await?;
             Ok(self.state().finals.get(&place(&output.folder, &output.name)).map(|bytes| content(bytes)))
+        })
+    }
+
+    fn upload<'a>(
+        &'a self,
+        output: &'a Output,
+        url: &'a str,
+        content: &'a Content,
+        may_go_on: MayGoOn,
+    ) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("upload").await?;
+            assert!(may_go_on());
+            let mut state = self.state();
+            assert!(!state.finals.contains_key(&place(&output.folder, &output.name)), "the NAS was first");
+            let bytes = state.parts[&place(&output.folder, &output.part)].clone();
+            assert_eq!(self::content(&bytes), *content);
+            let before = state.objects.insert(url.to_owned(), bytes.clone());
+            assert!(before.is_none_or(|before| before == bytes), "{url} is replaced");
+            Ok(())
+        })
+    }
+
+    fn object<'a>(&'a self, url: &'a str) -> Asking<'a, Option<Content>> {
+        Box::pin(async move {
+            self.call("object").await?;
+            Ok(self.state().objects.get(url).map(|bytes| content(bytes)))
+        })
+    }
+
+    fn discard_object<'a>(&'a self, url: &'a str) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("discard_object").await?;
+            self.state().objects.remove(url);
+            Ok(())
         })
     }
 

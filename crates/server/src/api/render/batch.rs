@@ -9,10 +9,11 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use std::collections::BTreeMap;
 use tidemill_api::render::batch::{OrderRenders, OrderedBatch, RenderBatch, RetriedBatch};
 use tidemill_domain::render::RenderId;
-use tidemill_domain::render::sheet::{BadSheet, SheetOrder};
-use tidemill_engine::render::sheet::order;
+use tidemill_domain::render::sheet::{BadSheet, Columns, SheetOrder, SheetRow};
+use tidemill_engine::render::sheet::{order, plan_rows};
 use tidemill_engine::render::{Sheet, SheetError};
 use tidemill_store::Tx;
 use tidemill_store::render::{BatchRecord, PlannedRender, RenderChanged};
@@ -45,10 +46,28 @@ pub(crate) async fn plan(
     let sheet = Sheet { text: &body.csv, map: &body.map, defaults };
     // Only workers have the allow list.
     let rows = sheet.plan(tx, None).await?;
-    for order in rows.iter().filter_map(|row| row.order.as_ref()) {
-        caller.principal.check_scope(&object(order.composition.as_deref()))?;
-    }
+    rows.iter().try_for_each(|row| check_scope(caller, row))?;
     Ok(rows)
+}
+
+/// Plans the row of a table that is one form: the columns by their names, and the cells.
+pub(crate) async fn plan_row(
+    caller: &Caller,
+    names: Vec<String>,
+    cells: Vec<String>,
+    tx: &mut Tx,
+) -> Result<PlannedRender, Problem> {
+    let line = |cells| SheetRow { line: 1, cells };
+    let columns = Columns::of(&line(names), &BTreeMap::new())?;
+    let rows = plan_rows(tx, &columns, &[line(cells)], &SheetOrder::default(), None).await?;
+    let row = rows.into_iter().next().unwrap_or(PlannedRender::at(1));
+    check_scope(caller, &row)?;
+    Ok(row)
+}
+
+fn check_scope(caller: &Caller, row: &PlannedRender) -> Result<(), Problem> {
+    let Some(order) = &row.order else { return Ok(()) };
+    caller.principal.check_scope(&object(order.composition.as_deref()))
 }
 
 /// Orders all rows, or none if one has a problem.

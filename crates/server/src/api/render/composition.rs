@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use tidemill_api::Page;
 use tidemill_api::render::{Changed, DeleteMapping, FieldMapping, Items, ListMappings, RenderProfile};
 use tidemill_domain::code::Code;
-use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::{self, MappingRow};
+use tidemill_domain::render::{Profile, Targets};
 
 /// List field mappings.
 #[utoipa::path(get, path = "/api/v1/render-mappings", operation_id = "list_field_mappings", params(ListMappings), responses((status = 200, body = Page<FieldMapping>)))]
@@ -72,7 +72,7 @@ pub(crate) async fn remove_mappings(
         .await
 }
 
-fn checked((number, profile): (usize, Value)) -> Result<Profile, Problem> {
+fn checked((number, profile): (usize, Value), targets: Option<&Targets>) -> Result<Profile, Problem> {
     let composition = profile["composition"].as_str().unwrap_or_default().to_owned();
     let bad = |why: String| {
         let detail = format!("profile {number} ({composition:?}): {why}");
@@ -80,6 +80,7 @@ fn checked((number, profile): (usize, Value)) -> Result<Profile, Problem> {
     };
     let profile: Profile = serde_json::from_value(profile).map_err(|error| bad(error.to_string()))?;
     profile.check().map_err(|wrong| bad(wrong.to_string()))?;
+    targets.map(|targets| targets.of(&profile)).transpose().map_err(|unknown| bad(unknown.to_string()))?;
     Ok(profile)
 }
 
@@ -97,8 +98,9 @@ pub(crate) async fn save_profiles(
     Body(body): Body<Items<Value>>,
 ) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/render-profiles {}", json!(body));
+    let targets = caller.state.inner().parts.render.targets.as_ref();
     let numbered = (1_usize..).zip(body.items);
-    let profiles: Vec<Profile> = numbered.map(checked).collect::<Result<_, _>>()?;
+    let profiles: Vec<Profile> = numbered.map(|one| checked(one, targets)).collect::<Result<_, _>>()?;
     let mut seen = BTreeSet::new();
     for profile in &profiles {
         caller.principal.check_scope(&object(Some(&profile.composition)))?;

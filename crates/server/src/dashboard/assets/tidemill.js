@@ -29,7 +29,9 @@
     for (const element of $$("time[datetime]", within)) {
       const date = new Date(element.dateTime);
       if (isNaN(date)) continue;
-      const text = (element.className ? length : forms[mode])(date);
+      // Broadcasts are told in their own zone.
+      const zoned = mode !== "relative" && element.dataset.zoned;
+      const text = zoned || (element.className ? length : forms[mode])(date);
       if (element.textContent !== text) element.textContent = text;
       const others = Object.keys(forms).filter((other) => other !== mode);
       element.title = others.map((other) => forms[other](date)).join(" · ");
@@ -51,21 +53,27 @@
   let source = null, paused = false, heard = Date.now(), hiddenTimer = 0, reopenTimer = 0;
   const isBusy = (element) => {
     const active = document.activeElement, selection = getSelection();
-    const typing = active && element.contains(active) && active.matches("input, select, textarea, button, summary");
+    const typing = active && element.contains(active) && active.matches("input:not([type=checkbox]), select, textarea, button, summary");
     return typing || $("dialog[open]") || (!selection.isCollapsed && element.contains(selection.anchorNode));
   };
+  const boxes = (within) => (within ? $$("[type=checkbox]", within) : []);
   function apply() {
     for (const [region, text] of pending) {
       const find = () => $(`[data-live="${CSS.escape(region)}"]`), old = find();
       if (old && isBusy(old)) continue;
       pending.delete(region);
       if (!old) continue;
-      const active = document.activeElement, { href } = old.contains(active) ? active : {};
-      // What somebody has opened, moved aside or walked to stays so.
+      const active = document.activeElement, { href, type, value } = old.contains(active) ? active : {};
+      // What somebody has opened, picked, moved aside or walked to stays so.
       const parts = (within) => (within ? $$("details, .scroll", within) : []);
       const called = (part) => part.className + ($("summary", part)?.textContent ?? part.ariaLabel);
       const kept = parts(old).map((part) => [called(part), part.open, part.scrollLeft, part === active]);
+      const picked = boxes(old).filter((box) => box.checked).map((box) => box.value);
       old.replaceWith(parse(text));
+      for (const box of boxes(find())) {
+        box.checked = picked.includes(box.value);
+        if (type === "checkbox" && box.value === value) box.focus();
+      }
       for (const part of parts(find())) {
         const place = kept.findIndex(([name]) => name === called(part));
         const [[, isOpen, left, isActive] = []] = place < 0 ? [] : kept.splice(place, 1);

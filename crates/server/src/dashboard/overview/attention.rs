@@ -22,6 +22,7 @@ use tidemill_store::job::Failure;
 use tidemill_store::lease::LeaseRecord;
 use tidemill_store::pool::PoolLevel;
 use tidemill_store::process::ProcessRecord;
+use tidemill_store::render::RenderCounts;
 
 /// Maximum number of rows.
 const SHOWN: usize = 10;
@@ -106,6 +107,7 @@ fn concerns(state: &State, snapshot: &Snapshot) -> Vec<Concern> {
     found.extend(snapshot.failures.iter().map(|failure| failed(state, failure)));
     found.extend(snapshot.totals.pools.iter().filter_map(|pool| full(state, pool)));
     found.extend(undelivered(state, &snapshot.totals.outbox));
+    found.extend(unapproved(state, &snapshot.totals.renders));
     found
 }
 
@@ -197,6 +199,17 @@ fn undelivered(state: &State, outbox: &Outbox) -> impl Iterator<Item = Concern> 
         address: state.path("/outbox/failed"),
     });
     stuck.into_iter().chain(parked)
+}
+
+fn unapproved(state: &State, renders: &RenderCounts) -> Option<Concern> {
+    let waiting = plural(renders.awaiting_approval, "render waits", "renders wait");
+    renders.awaiting_since.map(|since| Concern {
+        severity: Severity::Warning,
+        since: Some(since),
+        object: "Renders".to_owned(),
+        problem: format!("{waiting} for approval."),
+        address: state.path("/render?status=pending"),
+    })
 }
 
 #[cfg(test)]

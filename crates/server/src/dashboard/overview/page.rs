@@ -1,6 +1,6 @@
 //! The overview page and its live regions.
 
-use super::{attention, outbox, pool, process};
+use super::{attention, outbox, pool, process, render};
 use crate::api::status::Totals;
 use crate::dashboard::part::{Health, command, count_text, count_up_to, panel, plain_panel, table, tile};
 use crate::dashboard::pool::graph::Past;
@@ -13,7 +13,6 @@ use maud::{Markup, html};
 use tidemill_domain::audit::AuditRecord;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::pool::PoolName;
-use tidemill_domain::render::Status;
 use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::job::Failure;
@@ -39,6 +38,7 @@ pub(crate) struct Snapshot {
     has_jobs: bool,
     pool_events: Vec<PoolEventSummary>,
     busiest: Option<(PoolName, Past)>,
+    renders: render::Renders,
     migrations: Vec<MigrationStatus>,
 }
 
@@ -52,6 +52,7 @@ impl Snapshot {
             has_jobs: !tx.jobs().list(1).await?.is_empty(),
             pool_events: tx.pools().events(None, POOL_EVENTS).await?,
             busiest: pool::busiest(&mut tx, &totals.pools, common.now).await?,
+            renders: render::Renders::read(&mut tx).await?,
             totals,
             migrations: Vec::new(),
             common,
@@ -74,6 +75,7 @@ pub(crate) fn regions(state: &State, snapshot: &Snapshot, times: &Times) -> Vec<
         pool::graph_region(state, snapshot.busiest.as_ref(), times),
         pool::event_region(&snapshot.pool_events, times),
         outbox::region(&totals.outbox, times),
+        render::region(state, &totals.renders, snapshot.renders),
         audit::region(&snapshot.events, Audience::On(&[Page::Overview]), &no_events, times),
         process::region(common, state.inner().parts.process.id(), times),
         process::leases(common, times),
@@ -100,7 +102,10 @@ fn content(visit: &PageContext, regions: &[Region]) -> Markup {
         (action::panel_of(visit, &live("action")))
         (plain_panel("attention", "Needs attention", &table("Needs attention", attention::COLUMNS, &live("attention"))))
         (panel("pools", "Pools", &all("/pools"), &pools))
-        (panel("outbox", "Outbox", &all("/outbox"), &live("outbox")))
+        div.columns {
+            (panel("outbox", "Outbox", &all("/outbox"), &live("outbox")))
+            (panel("render", "Renders", &all("/render"), &live("renders")))
+        }
         (panel("events", "Recent events", &last, &table("Recent events", audit::COLUMNS, &live("events"))))
         (plain_panel("processes", "Processes", &table("Processes", process::COLUMNS, &live("processes"))))
         (plain_panel("leases", "Leases", &table("Leases", process::LEASE_COLUMNS, &live("leases"))))
@@ -129,8 +134,7 @@ fn welcome(snapshot: &Snapshot) -> Region {
 fn tiles(state: &State, totals: &Totals, times: &Times) -> Region {
     let executions = |count| count_up_to(u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX), count);
     let (running, failed) = (executions(totals.executions.running), executions(totals.executions.failed));
-    let waiting = totals.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
-    let waiting = count_up_to(RENDERS_COUNTED_MAX.into(), waiting);
+    let waiting = count_up_to(RENDERS_COUNTED_MAX.into(), totals.renders.waiting_for_worker());
     let health =
         |count: Count, none: Health, any: Health| if count == Count::Exactly(0) { none } else { any };
     let counted = |path: &str, count: Count, health: Health, label: &str| {

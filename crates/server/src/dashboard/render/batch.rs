@@ -3,6 +3,7 @@
 use super::board::{PAGE_ROWS, RenderSummary, health};
 use super::page::{off, tabs};
 use super::row::{COLUMNS, RowContext, row};
+use super::selection;
 use crate::api::render::batch::find;
 use crate::api::render::unknown_batch;
 use crate::api::{Id, id as parse_id};
@@ -95,11 +96,12 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let (times, back) = (visit.times(common.now), address(&visit.state, id));
     let [head, failed] = regions(&summary.context(&visit.state, &times, buttons, &back), &one);
     let title = format!("Batch {id}");
+    let list = table("Failed renders", COLUMNS, &failed.markup());
     let content = html! {
         h1 { (title) }
         (tabs(&visit, ""))
         (head.markup())
-        (panel("failed", "Failed renders", &off(refusal.as_deref()), &table("Failed renders", COLUMNS, &failed.markup())))
+        (panel("failed", "Failed renders", &off(refusal.as_deref()), &selection::form(&visit, &list, None)))
         p.soft { "At the command line: " (command(&format!("tidemill render batch {id}"))) }
     };
     let frame = Frame::new(&visit, &common, Section::Render).titled(&title);

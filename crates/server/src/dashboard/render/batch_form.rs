@@ -23,7 +23,7 @@ use tidemill_store::render::PlannedRender;
 const COLUMNS: &[&str] = &["Line", "Composition", "Cue item", "Result"];
 
 /// The button that orders what was previewed.
-const ORDER: &str = "order";
+pub(super) const ORDER: &str = "order";
 
 /// What is shown beside the form.
 enum Shown {
@@ -192,7 +192,7 @@ fn preview(visit: &PageContext, fields: &Pairs, rows: &[PlannedRender]) -> Marku
     panel("preview", "Preview", &html! { span.soft { (plural(rows.len(), "row", "rows")) } }, &content)
 }
 
-fn outcome(row: &PlannedRender) -> Markup {
+pub(super) fn outcome(row: &PlannedRender) -> Markup {
     html! {
         @for problem in &row.problems {
             div {

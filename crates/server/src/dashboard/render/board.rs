@@ -60,7 +60,7 @@ impl RenderSummary {
     }
 
     fn count(&self, status: Status) -> Count {
-        count_up_to(COUNTED_MAX.into(), self.counts.by_status.get(&status).copied().unwrap_or_default())
+        count_up_to(COUNTED_MAX.into(), self.counts.of(status))
     }
 
     /// Whether no render was ever ordered.
@@ -70,7 +70,8 @@ impl RenderSummary {
 
     /// A warning when no worker can take the waiting renders.
     pub(crate) fn banner(&self, state: &State) -> Markup {
-        let (capacity, waiting) = (self.capacity(), self.count(Status::Pending));
+        let waiting = count_up_to(COUNTED_MAX.into(), self.counts.waiting_for_worker());
+        let capacity = self.capacity();
         let has_waiting = waiting != Count::Exactly(0);
         let wait = if waiting == Count::Exactly(1) { "render waits" } else { "renders wait" };
         html! {
@@ -217,7 +218,7 @@ fn body(
 pub(super) fn queue(records: &[RenderRecord], now: Timestamp) -> impl Iterator<Item = (&RenderRecord, u64)> {
     records.iter().scan(0, move |ahead, record| {
         let place = *ahead;
-        *ahead += u64::from(record.render.run_after <= now);
+        *ahead += u64::from(record.render.run_after <= now && !record.render.awaits_approval());
         Some((record, place))
     })
 }

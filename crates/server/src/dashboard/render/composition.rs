@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::duration;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::{Kind, MappingRow, Unused};
-use tidemill_domain::render::profile::{Audio, Decoding};
+use tidemill_domain::render::profile::{ApprovalNeed, Audio, Decoding};
 use tidemill_store::render::RenderGap;
 
 const PROFILE_COLUMNS: &[&str] =
@@ -62,7 +62,10 @@ fn profile_row(state: &State, profile: &Profile) -> Markup {
                 span.soft { "at least " (profile.bytes_min) " bytes" }
             }
             td.still { (match profile.audio { Audio::None => "none", Audio::Required => "required", Audio::Any => "any" }) }
-            td.still { (match profile.decoding { Decoding::On => "every frame", Decoding::Off => "not" }) }
+            td.still {
+                (match profile.decoding { Decoding::On => "every frame", Decoding::Off => "not" })
+                @if profile.approval == ApprovalNeed::Required { br; "by a person" }
+            }
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::board::RenderSummary;
 use super::page::{off, tabs};
-use super::row::{RowContext, bar, button, lease, size, state, title, took, waiting};
+use super::row::{RowContext, bar, button, deadline, lease, remedied, size, state, title, took, waiting};
+use super::selection::priority_fields;
 use super::text::indented;
-use super::{attempt, batch, poster, report};
+use super::{attempt, batch, clip, poster, report};
 use crate::api::{Id, Read, id as parse_id, render};
 use crate::dashboard::part::{
     Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
@@ -120,9 +121,11 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
                 div.banner.bad {
                     p { code { (reason.code) } }
                     pre { (reason.message) }
+                    (remedied(reason.code))
                     (command(&format!("tidemill explain {}", reason.code)))
                 }
             }
+            @if render.awaits_approval() { p { (deadline(context, record, one.ahead)) } }
             @if !actions.is_empty() {
                 div.acts { @for action in actions { (button(context, record, action)) } }
             }
@@ -137,13 +140,15 @@ fn head(context: &RowContext<'_>, summary: &RenderSummary, one: &RenderPage) -> 
 
 fn facts(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
     let (times, render, counts) = (context.times, &record.render, record.render.counts);
+    let zone = context.zone();
     html! {
         div.columns.apart {
             dl {
                 dt { "Composition" } dd { (value_or(record.composition.as_ref(), "none")) }
                 dt { "Cue item" } dd { (value_or(record.cue_item.as_ref(), "none")) }
-                dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
-                dt { "Broadcast date" } dd { (value_or(record.broadcast_date, "set when a worker claims it")) }
+                dt { "On air" } dd { (or_soft(render.deadline.map(|at| times.in_zone(at, zone)), "unknown")) }
+                dt { "Broadcast date" }
+                dd { (value_or(record.broadcast_date, "set when a worker claims it")) " " span.soft { "(" (zone) ")" } }
                 dt { "Priority" } dd { (record.priority) }
                 @if let Some(batch_id) = record.batch {
                     dt { "Batch" } dd { a href=(batch::address(context.state, batch_id)) { (batch_id) } }
@@ -188,7 +193,8 @@ fn tried(counts: Counts) -> Markup {
 fn file(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
     let picture = record.poster_path.as_ref().filter(|_| poster::place(context.state, record).is_some());
     let (path, before) = (&record.output_path, &record.previous_output_path);
-    if path.is_none() && before.is_none() && record.poster_path.is_none() {
+    let awaits = record.render.awaits_approval();
+    if path.is_none() && before.is_none() && record.poster_path.is_none() && !awaits {
         return html! {};
     }
     let address = context.state.path(&format!("/render/{}/poster", record.id()));
@@ -196,6 +202,7 @@ fn file(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
         div.body {
             dl {
                 @if let Some(path) = path { dt { "Path" } dd { (command(path)) } }
+                @for object in record.objects() { dt { "Object" } dd { (command(object)) } }
                 @if let Some(path) = before { dt { "Published before" } dd { (command(path)) } }
                 @if let Some(bytes) = record.output_bytes { dt { "Size" } dd { (size(bytes)) " (" (bytes) " bytes)" } }
                 @if let Some(hash) = &record.output_sha256 { dt { "SHA-256" } dd { (command(hash)) } }
@@ -203,12 +210,18 @@ fn file(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
                     dt { "Picture" } dd { code { (path) } " " span.soft { "(not available on this server)" } }
                 }
             }
-            @if picture.is_some() {
+            @if awaits {
+                (clip::player(context.state, record))
+            } @else if picture.is_some() {
                 img.poster src=(address) alt={ "A frame of render " (record.id()) } loading="lazy";
             }
         }
     };
-    let heading = if record.render.status == Status::Completed { "Published file" } else { "File" };
+    let heading = match record.render.status {
+        Status::Completed => "Published file",
+        _ if awaits => "File for approval",
+        _ => "File",
+    };
     plain_panel("file", heading, &content)
 }
 
@@ -310,7 +323,10 @@ pub(crate) async fn data(visit: PageContext, Id(id): Id) -> PageResult {
 fn means(action: Action, render: &Render, now: Timestamp) -> Result<&'static str, OrderRefusal> {
     match action {
         Action::RenderCancel => order::may_cancel(render).map(|()| order::cancel_means(render)),
+        Action::RenderApprove => order::may_approve(render).map(|()| order::APPROVE_MEANS),
+        Action::RenderReject => order::may_approve(render).map(|()| order::REJECT_MEANS),
         Action::RenderRetry => order::retry(render, now).map(|_| order::retry_means(render)),
+        Action::RenderPrioritize => order::may_prioritize(render).map(|()| order::PRIORITIZE_MEANS),
         Action::RenderCorrect => order::correct(render, now).map(|_| order::correct_means(render)),
         _ => order::may_recover(render, now).map(|()| order::recover_means(render)),
     }
@@ -355,16 +371,25 @@ pub(crate) async fn question(
     let hidden = form::hidden_with_back(&visit.principal, &back);
     let sheet = Sheet {
         question: format!("{word} render {id}, “{}”?", title(&record)),
-        consequence: html! { @if let Ok(means) = means { p { (means) } } },
+        consequence: html! {
+            @if let Ok(means) = means { p { (means) } }
+            @if action == Action::RenderPrioritize { p { "Priority now: " (record.priority) } }
+        },
         form: SheetForm::Own { address: format!("{address}/{}", action.verb()), hidden },
         fields: html! {
             @if action == Action::RenderCorrect { (data_field(&record, data.as_deref())) }
+            @if action == Action::RenderPrioritize { (priority_fields()) }
+            @if action == Action::RenderApprove {
+                // What is seen here is what is approved.
+                input type="hidden" name="revision" value=(record.revision);
+                (clip::player(&visit.state, &record))
+            }
             (reason_field(WHY, action.declaration().reason, None))
         },
         back,
         leave: "Go back",
         button: format!("{word} render {id}"),
-        ends: action == Action::RenderCancel,
+        ends: matches!(action, Action::RenderCancel | Action::RenderReject),
         refusal,
         command: Some(action.command_for(id)),
     };

@@ -2,8 +2,10 @@
 
 use super::board::{Board, PAGE_ROWS, RenderSummary, queue, regions};
 use super::row::{COLUMNS, RowContext, row};
+use super::selection;
 use crate::api::render::{date, status};
 use crate::api::{QueryString, id};
+use crate::dashboard::form::{Pairs, field};
 use crate::dashboard::part::{given, list_table, pager, panel, query, table};
 use crate::dashboard::region::show;
 use crate::dashboard::{Buttons, Frame, Page, PageContext, PageResult, PageSnapshot, Section};
@@ -11,9 +13,12 @@ use crate::problem::Problem;
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 use tidemill_domain::access::Permission;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::render::{RenderId, Status};
+use tidemill_domain::time::Timestamp;
+use tidemill_engine::render::Selection;
 use tidemill_store::Tx;
 use tidemill_store::render::list::SEARCHED_MAX;
 use tidemill_store::render::{RenderFilter, RenderRecord, RenderSearch};
@@ -21,27 +26,72 @@ use tidemill_store::render::{RenderFilter, RenderRecord, RenderSearch};
 /// Search results show their place in the queue if it is one of the first.
 const PLACED_MAX: u32 = 200;
 
+/// As the overview counts.
+const LATELY: Duration = Duration::from_secs(24 * 3600);
+
+tidemill_domain::words! {
+    /// Renders that the overview counts.
+    pub(crate) enum Show {
+        Active = "active",
+        Late = "late",
+        FailedLately = "failed_24h",
+    }
+}
+
+impl Show {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Late => "Late",
+            Self::FailedLately => "Failed in 24 h",
+        }
+    }
+}
+
 /// Empty fields do not filter.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RenderQuery {
-    status: String,
+    pub(super) status: String,
     composition: String,
     text: String,
     date: String,
     batch: String,
+    show: String,
     before: Option<i64>,
 }
 
 impl RenderQuery {
-    fn status(&self) -> Result<Option<Status>, Problem> {
-        given(&self.status).map(status).transpose()
+    /// Reads pairs, which may have others too.
+    pub(super) fn of_fields(pairs: &Pairs) -> Self {
+        let text = |name: &str| field(pairs, name).to_owned();
+        let [status, composition, text_part, date, batch, show] =
+            ["status", "composition", "text", "date", "batch", "show"].map(text);
+        Self { status, composition, text: text_part, date, batch, show, before: None }
     }
 
-    /// Whether there is no filter but the status: then the page is live.
+    fn status(&self) -> Result<Option<Status>, Problem> {
+        let is_failed = self.show()? == Some(Show::FailedLately);
+        let status = given(&self.status).map(status).transpose()?;
+        Ok(status.or(is_failed.then_some(Status::Failed)))
+    }
+
+    fn show(&self) -> Result<Option<Show>, Problem> {
+        let unknown = |_| {
+            Problem::bad_request("unknown value of show", format!("use one of {}", Show::NAMES.join(", ")))
+        };
+        given(&self.show).map(|word| word.parse().map_err(unknown)).transpose()
+    }
+
+    /// Whether there is a filter besides the status.
+    fn is_filtered(&self) -> bool {
+        let others = [&self.composition, &self.text, &self.date, &self.batch, &self.show];
+        others.into_iter().any(|text| given(text).is_some())
+    }
+
+    /// Then the page is live.
     fn is_plain(&self) -> bool {
-        let others = [&self.composition, &self.text, &self.date, &self.batch];
-        self.before.is_none() && others.into_iter().all(|text| given(text).is_none())
+        self.before.is_none() && !self.is_filtered()
     }
 
     fn is_first(&self) -> bool {
@@ -52,13 +102,30 @@ impl RenderQuery {
         self.before.map(RenderId::new)
     }
 
-    fn filter(&self) -> Result<RenderFilter, Problem> {
+    /// Whether all that match may be changed together. What is active is no status of its own.
+    fn is_narrow(&self) -> bool {
+        (self.is_filtered() || given(&self.status).is_some()) && self.show != Show::Active.as_str()
+    }
+
+    /// All renders that match.
+    pub(super) fn selection(&self, now: Timestamp) -> Result<Selection, Problem> {
+        if !self.is_narrow() {
+            return Err(Problem::bad_request("no filter is set", "choose a status or a filter first"));
+        }
+        let (filter, text) = (self.filter(now)?, self.text().map(str::to_owned));
+        Ok(Selection::Matching { filter, text, is_late: false })
+    }
+
+    fn filter(&self, now: Timestamp) -> Result<RenderFilter, Problem> {
+        let show = self.show()?;
         Ok(RenderFilter {
             status: self.status()?,
             composition: given(&self.composition).map(str::to_owned),
             worker: None,
             date: given(&self.date).map(date).transpose()?,
             batch: given(&self.batch).map(id).transpose()?.map(RenderId::new),
+            late_at: (show == Some(Show::Late)).then_some(now),
+            ended_after: (show == Some(Show::FailedLately)).then(|| now.minus(LATELY)),
         })
     }
 
@@ -76,6 +143,8 @@ impl RenderQuery {
             && (filter.composition.is_none() || filter.composition == record.composition)
             && (filter.date.is_none() || filter.date == record.broadcast_date)
             && (filter.batch.is_none() || filter.batch == record.batch)
+            && (filter.late_at.is_none()
+                || record.render.deadline.is_some_and(|at| Some(at) <= filter.late_at))
     }
 
     /// The query string of the same filter with another status, and `more` at its end.
@@ -86,6 +155,7 @@ impl RenderQuery {
             ("text", &self.text),
             ("date", &self.date),
             ("batch", &self.batch),
+            ("show", &self.show),
         ];
         query(fields, more)
     }
@@ -109,7 +179,7 @@ pub(crate) async fn page(visit: PageContext, QueryString(query): QueryString<Ren
         let live = Page::Renders(status, buttons);
         (live, [show(&regions, "chips"), show(&regions, "banner"), table, below])
     } else {
-        let results = SearchResults::read(&mut tx, &query).await?;
+        let results = SearchResults::read(&mut tx, &query, common.now).await?;
         let chips = summary.chips(&visit.state, &query, status);
         let chips = html! { nav.chips aria-label="Statuses" { (chips) } };
         let (table, below) = (results.table(&context), results.below(&visit, &query));
@@ -122,7 +192,7 @@ pub(crate) async fn page(visit: PageContext, QueryString(query): QueryString<Ren
         (chips)
         section.panel aria-label="Filter" { (filter_form(&visit, &query)) }
         (panel("renders", "Renders", &off(refusal.as_deref()), &html! {
-            (table)
+            (selection::form(&visit, &table, query.is_narrow().then_some((&query, status))))
             (below)
         }))
     };
@@ -141,7 +211,7 @@ pub(crate) fn off(refusal: Option<&str>) -> Markup {
 pub(crate) fn tabs(visit: &PageContext, here: &str) -> Markup {
     html! {
         nav.chips aria-label="Pages about renders" {
-            @for (path, word) in [("/render", "Renders"), ("/render/workers", "Workers"), ("/render/profiles", "Profiles"), ("/render/mappings", "Mappings"), ("/render/batch", "Order a batch")] {
+            @for (path, word) in [("/render", "Renders"), ("/render/workers", "Workers"), ("/render/profiles", "Profiles"), ("/render/mappings", "Mappings"), ("/render/new", "Order a render"), ("/render/batch", "Order a batch")] {
                 a href=(visit.state.path(path)) aria-current=[(path == here).then_some("page")] { (word) }
             }
         }
@@ -162,6 +232,15 @@ fn filter_form(visit: &PageContext, query: &RenderQuery) -> Markup {
                 }
                 label { "Broadcast date" input name="date" type="date" value=(query.date); }
                 label { "Batch" input name="batch" inputmode="numeric" value=(query.batch) autocomplete="off"; }
+                label {
+                    "Show"
+                    select name="show" {
+                        option value="" { "All" }
+                        @for show in Show::ALL {
+                            option value=(show) selected[query.show == show.as_str()] { (show.label()) }
+                        }
+                    }
+                }
                 div.row { button.do { "Show" } " " a href=(address) { "Clear" } }
             }
         }
@@ -185,9 +264,12 @@ struct SearchResults {
 }
 
 impl SearchResults {
-    async fn read(tx: &mut Tx, query: &RenderQuery) -> Result<Self, Problem> {
-        let filter = query.filter()?;
-        let mut others = tx.renders().search(&filter, query.text(), query.before(), PAGE_ROWS + 1).await?;
+    async fn read(tx: &mut Tx, query: &RenderQuery, now: Timestamp) -> Result<Self, Problem> {
+        let filter = query.filter(now)?;
+        let mut others = match query.show()? {
+            Some(Show::Active) => RenderSearch { records: Vec::new(), searched_to: None },
+            _ => tx.renders().search(&filter, query.text(), query.before(), PAGE_ROWS + 1).await?,
+        };
         let has_more = others.records.len() > PAGE_ROWS as usize;
         others.records.truncate(PAGE_ROWS as usize);
         let mut at_work = Vec::new();
@@ -202,7 +284,7 @@ impl SearchResults {
         }
         let mut ahead = HashMap::new();
         if others.records.iter().any(|record| record.render.status == Status::Pending) {
-            let (now, waiting) = (tx.now().await?, tx.renders().waiting(PLACED_MAX).await?);
+            let waiting = tx.renders().waiting(PLACED_MAX).await?;
             ahead.extend(queue(&waiting, now).map(|(record, ahead)| (record.id(), ahead)));
         }
         let shown: Vec<_> = at_work.iter().chain(&others.records).collect();

@@ -42,32 +42,42 @@ pub(crate) async fn file(
     drop(tx);
     let missing = || Problem::not_found("a picture of this render");
     let place = place(&state, &record).ok_or_else(missing)?;
-    let Ok(thread) = Arc::clone(&READERS).try_acquire_owned() else {
-        let remedy = "try again later, and check that the folder of the pictures is reachable";
-        let detail = "the NAS does not answer";
-        return Err(Problem::with_status(StatusCode::SERVICE_UNAVAILABLE, Code::Unexpected, detail, remedy));
-    };
-    let reading = tokio::task::spawn_blocking(move || {
-        let bytes = read(&place);
-        drop(thread);
-        bytes
-    });
-    let bytes = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok).flatten();
-    let bytes = bytes.ok_or_else(missing)?;
+    let bytes = in_time(move || read(&place)).await?.ok_or_else(missing)?;
     let kind = kind(&bytes).ok_or_else(missing)?;
     // A retry changes the picture at the same address.
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=60")];
     Ok((headers, bytes).into_response())
 }
 
-/// Reads a regular file of at most `BYTES_MAX` bytes.
-fn read(place: &str) -> Option<Vec<u8>> {
+/// The result of reading from the NAS; none if that fails or takes too long.
+pub(super) async fn in_time<T: Send + 'static>(
+    read: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Result<Option<T>, Problem> {
+    let Ok(Ok(thread)) = tokio::time::timeout(PATIENCE, Arc::clone(&READERS).acquire_owned()).await else {
+        let remedy = "try again later, and check that the folders of renders are reachable";
+        let detail = "the NAS does not answer";
+        return Err(Problem::with_status(StatusCode::SERVICE_UNAVAILABLE, Code::Unexpected, detail, remedy));
+    };
+    let reading = tokio::task::spawn_blocking(move || {
+        let found = read();
+        drop(thread);
+        found
+    });
+    Ok(tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok).flatten())
+}
+
+/// Opens a regular file. Returns its size too.
+pub(super) fn open_file(place: &str) -> Option<(fs::File, u64)> {
     // Do not follow links and do not wait for a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(place, OFlags::RDONLY | flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    Some((file, found.len()))
+}
+
+/// Reads a regular file of at most `BYTES_MAX` bytes.
+fn read(place: &str) -> Option<Vec<u8>> {
+    let (file, _) = open_file(place)?;
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)

@@ -6,15 +6,18 @@ use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::action::Action;
+use tidemill_domain::code::Code;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::render::order;
+use tidemill_domain::render::remedy::remedy;
 use tidemill_domain::render::wait::{Late, Wait, WorkerCapacity, estimate, late, why};
 use tidemill_domain::render::{Render, Status};
+use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
 
-pub(super) const COLUMNS: &[&str] = &["State", "Render", "Progress", "Urgency", "Time", "Action"];
+pub(super) const COLUMNS: &[&str] = &["Select", "State", "Render", "Progress", "Urgency", "Time", "Action"];
 
 /// What all rows of a page share.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +32,13 @@ pub(crate) struct RowContext<'a> {
     pub(crate) back: &'a str,
 }
 
+impl RowContext<'_> {
+    /// The zone of broadcasts.
+    pub(crate) fn zone(&self) -> &Zone {
+        &self.state.inner().parts.render.zone
+    }
+}
+
 /// `preview` is what the render shows.
 pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str, ahead: Count) -> Row {
     let (times, id) = (context.times, record.id());
@@ -36,6 +46,12 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str
     let name = format!("render:{id}");
     let markup = html! {
         tr role="row" data-live=(name) {
+            td role="cell" {
+                label.pick {
+                    input type="checkbox" name="id" value=(id) disabled[context.buttons == Buttons::Off];
+                    span.unseen { "Select render " (id) }
+                }
+            }
             td role="cell" { (state(&record.render, times.now())) }
             th.long role="rowheader" scope="row" {
                 a href=(context.state.path(&format!("/render/{id}"))) { (title(record)) }
@@ -48,14 +64,7 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str
             }
             td.long role="cell" { (progress(context, record, ahead)) }
             td.still role="cell" {
-                @if let Some(deadline) = record.render.deadline { span.soft { "on air " } (times.at(deadline)) br; }
-                @match lateness(context, record, ahead) {
-                    Some(Late::By(by)) => { (state_word(Health::Bad, "late")) " by " (span(by)) br; }
-                    Some(Late::Expected(by)) => {
-                        (state_word(Health::Warn, "will be late")) " by about " (span(by)) br;
-                    }
-                    None => {}
-                }
+                (deadline(context, record, ahead))
                 @if record.priority != 0 { span.soft { "priority " } (record.priority) }
             }
             td role="cell" { span.soft { (word) } br; (times.maybe(at, "unknown")) }
@@ -76,7 +85,9 @@ pub(crate) fn state(render: &Render, now: Timestamp) -> Markup {
         Status::Completed => state_word(Health::Ok, "completed"),
         Status::Failed => state_word(Health::Bad, "failed"),
         Status::Cancelled => state_word(Health::Idle, "cancelled"),
-        Status::Pending if render.reason.is_some() => state_word(Health::Warn, "pending"),
+        Status::Pending if render.reason.is_some() || render.awaits_approval() => {
+            state_word(Health::Warn, "pending")
+        }
         Status::Pending => state_word(Health::Idle, "pending"),
         // Its worker disappeared.
         status if order::may_recover(render, now).is_ok() => {
@@ -132,15 +143,20 @@ pub(super) fn lease(render: &Render, times: &Times, sign: &str) -> Markup {
     }
 }
 
-/// The error code and the first line of the message.
+/// The error code, the first line of the message, and the remedy.
 pub(crate) fn failure(render: &Render) -> Markup {
     html! {
         @if let Some(reason) = &render.reason {
-            code { (reason.code) } " " (brief(&reason.message))
+            code { (reason.code) } " " (brief(&reason.message)) (remedied(reason.code))
         } @else {
             span.soft { "Unknown error." }
         }
     }
+}
+
+/// What to do about a failure, as a sentence.
+pub(super) fn remedied(code: Code) -> Markup {
+    html! { @if let Some(text) = remedy(code) { p.tight { span.soft { "What to do: " } (text) "." } } }
 }
 
 fn finished(record: &RenderRecord) -> Markup {
@@ -148,6 +164,7 @@ fn finished(record: &RenderRecord) -> Markup {
         @if let Some(took) = took(record) { "took " (span(took)) }
         @if let Some(bytes) = record.output_bytes { " · " (size(bytes)) }
         @if let Some(path) = &record.output_path { br; code { (path) } }
+        @for object in record.objects() { br; code { (object) } }
     }
 }
 
@@ -169,7 +186,7 @@ pub(crate) fn size(bytes: u64) -> String {
 pub(crate) fn waiting(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
     let (render, times) = (&record.render, context.times);
     let wait = why(render, ahead.least(), context.capacity, times.now());
-    let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
+    let is_put_off = matches!(wait, Wait::Approval | Wait::NextAttempt { .. } | Wait::NotBefore { .. });
     let starts = starts(context, ahead).filter(|starts| !is_put_off && *starts >= Duration::from_secs(1));
     html! {
         @if !is_put_off {
@@ -189,15 +206,31 @@ fn starts(context: &RowContext<'_>, ahead: Count) -> Option<Duration> {
 fn lateness(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Option<Late> {
     let (render, now) = (&record.render, context.times.now());
     let starts = match render.status {
+        Status::Pending if render.awaits_approval() => None,
         Status::Pending => starts(context, ahead).map(|starts| now.plus(starts).max(render.run_after)),
         _ => record.started_at,
     };
     late(render, record.completed_at, starts, context.pace, now)
 }
 
+/// When it goes on air, and whether it is late for that.
+pub(super) fn deadline(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
+    html! {
+        @if let Some(deadline) = record.render.deadline {
+            span.soft { "on air " } (context.times.in_zone(deadline, context.zone())) br;
+        }
+        @match lateness(context, record, ahead) {
+            Some(Late::By(by)) => { (state_word(Health::Bad, "late")) " by " (span(by)) br; }
+            Some(Late::Expected(by)) => { (state_word(Health::Warn, "will be late")) " by about " (span(by)) br; }
+            None => {}
+        }
+    }
+}
+
 fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Count) -> Markup {
     let workers = html! { a href=(context.state.path("/render/workers")) { "Workers" } };
     match wait {
+        Wait::Approval => html! { "Waits for approval." },
         Wait::NextAttempt { at } => html! { "Next attempt " (context.times.at(at)) "." },
         Wait::NotBefore { at } => html! { "Not before " (context.times.at(at)) "." },
         Wait::NoWorker => html! { (state_word(Health::Bad, "No worker is running.")) },
@@ -218,6 +251,7 @@ fn sentence(context: &RowContext<'_>, wait: Wait, ahead: Count) -> Markup {
 /// The last change, and its time.
 fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
     match record.render.status {
+        Status::Pending if record.render.awaits_approval() => ("ready", Some(record.render.run_after)),
         Status::Pending => ("ordered", Some(record.created_at)),
         status if status.is_terminal() => ("ended", record.ended_at.or(Some(record.updated_at))),
         _ => ("started", record.started_at),

@@ -59,6 +59,13 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/render/{id}/data", "/render/1/data", Hostile),
     ("/render/{id}/cancel", "/render/2/cancel", Hostile),
     ("/render/{id}/retry", "/render/1/retry", Hostile),
+    ("/render/{id}/prioritize", "/render/1/prioritize", Hostile),
+    ("/render/cancel", "/render/cancel?id=1&id=2", Own),
+    ("/render/retry", "/render/retry?all=1&text=%3Cscript%3E", Own),
+    ("/render/prioritize", "/render/prioritize?id=1", Own),
+    ("/render/new", "/render/new", Hostile),
+    ("/render/{id}/approve", "/render/2/approve", Hostile),
+    ("/render/{id}/reject", "/render/2/reject", Hostile),
     ("/render/{id}/correct", "/render/1/correct", Hostile),
     ("/render/{id}/recover", "/render/2/recover", Hostile),
     ("/render/batch", "/render/batch", Own),
@@ -75,12 +82,13 @@ const PAGES: &[(&str, &str, Words)] = &[
 ];
 
 /// Those without a section of the dashboard around them, and files, which are not shown as pages.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "/login",
     "/executions/{id}/download",
     "/executions/{id}/logs",
     "/render/{id}/json",
     "/render/{id}/poster",
+    "/render/{id}/clip",
     "/assets/{name}",
 ];
 

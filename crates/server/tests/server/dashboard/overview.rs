@@ -2,10 +2,11 @@
 
 use super::{HOSTILE, between, fire_alert};
 use crate::App;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::Settings;
+use tidemill_domain::time::Clock;
 
 async fn overview(app: &App) -> String {
     app.ask(Method::GET, "/", &[], "").await.text
@@ -134,4 +135,44 @@ async fn the_day_of_the_busiest_pool_is_drawn() {
     assert!(page.contains("Busiest pool in the last 24 h: <a href=\"/pools/busy\">busy</a>"), "{page}");
     assert!(page.contains("Peak: 30 units in use"), "{page}");
     assert_eq!(page.matches("<figure").count(), 1);
+}
+
+#[tokio::test]
+async fn the_renders_are_counted_and_each_number_leads_to_its_renders() {
+    let app = App::open().await;
+    let now = app.clock.now().as_micros();
+    let renders = format!(
+        "insert into render_queue (composition_id, status, deadline, ended_at)
+         values ('late', 'pending', 1, null), ('waits', 'pending', null, null), ('broken', 'failed', null, {now})"
+    );
+    run(&app, &renders).await;
+
+    let page = overview(&app).await;
+    let part = between(&page, "data-live=\"renders\"", "</dl>");
+    let numbers: Vec<&str> = part.split("<dd>").skip(1).map(|dd| between(dd, "<a href=\"", "\"")).collect();
+
+    let paths = [
+        "/render?status=pending",
+        "/render?show=active",
+        "/render?show=failed_24h",
+        "/render?show=late",
+        "/render/workers",
+    ];
+    assert_eq!(numbers, paths);
+    for part_of in ["Waiting", ">2<", "✖</span> 1</span>", "none"] {
+        assert!(part.contains(part_of), "{part_of}: {part}");
+    }
+    for (path, names) in [
+        ("/render?show=active", &[][..]),
+        ("/render?show=failed_24h", &["broken"]),
+        ("/render?show=late", &["late"]),
+    ] {
+        let list = app.ask(Method::GET, path, &[], "").await.text;
+        for name in ["late", "waits", "broken"] {
+            let link = format!("\">{name}</a>");
+            assert_eq!(list.contains(&link), names.contains(&name), "{path} {name}: {list}");
+        }
+    }
+    let bad = app.ask(Method::GET, "/render?show=all", &[], "").await;
+    assert_eq!(bad.status, StatusCode::BAD_REQUEST);
 }

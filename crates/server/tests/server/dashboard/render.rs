@@ -1,11 +1,14 @@
 //! The pages of the renders, as a browser without JavaScript sees and uses them.
 
+mod approval;
 mod batch;
 pub(crate) mod composition;
 mod list;
 mod live;
 mod one;
 mod order;
+mod order_form;
+mod selection;
 
 use super::{Browser, HOSTILE, between, has_button};
 use crate::App;

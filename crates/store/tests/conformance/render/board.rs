@@ -12,6 +12,7 @@ use tidemill_store::scratch::in_sqlite;
 crate::on_both![
     what_is_at_work_and_what_ended_last_is_listed,
     what_waits_is_listed_in_the_order_of_claims_with_how_many_are_before_it,
+    what_is_late_and_what_failed_lately_is_found,
     renders_are_found_by_a_text_among_the_newest,
     the_pace_is_the_average_of_the_newest_that_were_completed,
 ];
@@ -98,6 +99,28 @@ async fn renders_are_found_by_a_text_among_the_newest(bench: Bench) {
     assert_eq!(search(None, &any, Some(bare)).await, [table, chips]);
     let failed = RenderFilter { status: Some(Status::Failed), ..any };
     assert_eq!(search(Some("c"), &failed, None).await, [chips]);
+}
+
+async fn what_is_late_and_what_failed_lately_is_found(bench: Bench) {
+    let deadline = Some(find_now(&bench).plus(Duration::from_secs(60)));
+    let due = submit(&bench, &NewRender { deadline, ..new_render() }).await.id();
+    let failed = claim(&bench, 1).await;
+    say(&bench, &failed, Work::Failed(Trouble::new(Failure::TemplateMissing, "gone"))).await;
+    let waits = submit(&bench, &NewRender { deadline, ..new_render() }).await.id();
+    let plain = submit(&bench, &new_render()).await.id();
+    let found = async |filter: &RenderFilter| {
+        ids(&bench.begin().await.renders().list(filter, None, 9).await.unwrap())
+    };
+    let late = |at| RenderFilter { late_at: Some(at), ..RenderFilter::default() };
+    let ended = |at| RenderFilter { ended_after: Some(at), ..RenderFilter::default() };
+
+    assert_eq!(found(&late(find_now(&bench))).await, []);
+    let before = find_now(&bench).minus(Duration::from_secs(1));
+    assert_eq!((found(&ended(before)).await, found(&ended(find_now(&bench))).await), (vec![due], vec![]));
+    bench.advance(Duration::from_secs(60));
+    assert_eq!(found(&late(find_now(&bench))).await, [waits], "{plain} has no deadline, {due} has ended");
+    let metrics = bench.begin().await.renders().metrics().await.unwrap();
+    assert_eq!((metrics.late, metrics.failed), (1, 1), "as the overview counts");
 }
 
 async fn the_pace_is_the_average_of_the_newest_that_were_completed(bench: Bench) {

@@ -21,7 +21,7 @@ crate::on_both![
 ];
 
 /// The same database, whose renders notify.
-async fn notifying(bench: &Bench, channels: &[&str]) -> Bench {
+pub(super) async fn notifying(bench: &Bench, channels: &[&str]) -> Bench {
     let clock = Some(bench.clock.clone() as std::sync::Arc<dyn Clock>);
     let render_notify: Vec<Notify> = channels.iter().map(|text| text.parse().unwrap()).collect();
     let options = StoreOptions { clock, render_notify, ..StoreOptions::default() };
@@ -46,6 +46,11 @@ async fn queued(bench: &Bench) -> Vec<Delivery> {
     let mut found = bench.begin().await.alerts().deliveries(20).await.unwrap();
     found.reverse();
     found.into_iter().map(|record| record.delivery).collect()
+}
+
+/// What the channels get.
+pub(super) async fn bodies(bench: &Bench) -> Vec<Value> {
+    queued(bench).await.iter().map(|delivery| serde_json::from_str(&delivery.body).unwrap()).collect()
 }
 
 async fn channels(bench: &Bench) -> Vec<String> {
@@ -86,6 +91,10 @@ async fn an_end_is_queued_for_the_channels_of_the_configuration_and_of_the_profi
     assert_eq!((&body(4)["status"], &body(4)["error_code"]), (&json!("failed"), &json!("TM1524")));
     assert!(!queued[4].body.contains("IVEY"), "a message may contain data: {}", queued[4].body);
     assert_eq!((&body(5)["status"], queued[5].notice), (&json!("cancelled"), Notice::Fired));
+    know(&bench, &["waiting:kim"]).await;
+    let claimed = bring_to(&bench, Phase::Validating).await;
+    say(&bench, &claimed, Work::NeedsApproval).await;
+    assert_eq!(channels(&bench).await[6..], ["hook", "kim"]);
 }
 
 async fn an_end_that_does_not_commit_is_not_queued(bench: Bench) {

@@ -1,9 +1,12 @@
 //! What people may do with renders, and what the audit log says of it.
 
-use super::{MINUTE, ann, bring_to, claim, execute, find, ordered, policy, say, take_leftovers};
+use super::{
+    MINUTE, ann, bring_to, claim, execute, find, ordered, policy, retried as retry, say, take_leftovers,
+};
 use crate::Bench;
 use serde_json::{Value, json};
 use tidemill_domain::render::order::OrderRefusal;
+use tidemill_domain::render::selection::PriorityChange;
 use tidemill_domain::render::{Act, Failure, Phase, RenderId, Status, Trouble, Work};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::audit::AuditFilter;
@@ -23,6 +26,7 @@ crate::on_both![
     a_good_file_is_dropped_though_its_job_is_still_in_nexrender,
     a_render_is_recovered_by_hand_once_its_lease_has_lapsed,
     all_whose_workers_have_vanished_are_recovered_in_somebodys_name,
+    a_waiting_render_moves_in_the_queue_with_its_priority,
     an_order_for_a_render_that_is_not_there_says_so,
     workers_are_listed_while_they_are_heard_of,
 ];
@@ -30,13 +34,6 @@ crate::on_both![
 async fn cancel(bench: &Bench, id: RenderId) -> RenderChanged {
     let mut tx = bench.begin().await;
     let done = tx.renders().cancel(id, &ann(), Some("not on air")).await.unwrap();
-    tx.commit().await.unwrap();
-    done
-}
-
-async fn retry(bench: &Bench, id: RenderId) -> RenderChanged {
-    let mut tx = bench.begin().await;
-    let done = tx.renders().retry(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
@@ -310,6 +307,36 @@ async fn all_whose_workers_have_vanished_are_recovered_in_somebodys_name(bench: 
     assert_eq!(super::transitions(&bench, rendering).await.last().unwrap().2, "ann");
     assert_eq!(find(&bench, at_work).await.render.status, Status::Rendering);
     assert_eq!(recover_all().await, []);
+}
+
+async fn prioritize(bench: &Bench, id: RenderId, change: PriorityChange) -> RenderChanged {
+    let mut tx = bench.begin().await;
+    let done = tx.renders().prioritize(id, change, &ann(), Some("on air first")).await.unwrap();
+    tx.commit().await.unwrap();
+    if let RenderChanged::Done { record, .. } = &done {
+        assert_eq!(**record, find(bench, id).await, "what is answered is what is stored");
+    }
+    done
+}
+
+async fn a_waiting_render_moves_in_the_queue_with_its_priority(bench: Bench) {
+    let (first, second) = (ordered(&bench).await, ordered(&bench).await);
+
+    let _raised = prioritize(&bench, second, PriorityChange::By(5)).await;
+    let _lowered = prioritize(&bench, first, PriorityChange::To(-2)).await;
+    let claimed = claim(&bench, 1).await;
+
+    assert_eq!(claimed.record.id(), second);
+    assert_eq!((find(&bench, second).await.priority, find(&bench, first).await.priority), (5, -2));
+    let told = audited(&bench, second).await;
+    let entry = ["render.prioritize", "0", "5", "on air first"].map(str::to_owned);
+    assert_eq!(told[0], entry.into());
+    let refused = prioritize(&bench, second, PriorityChange::By(1)).await;
+    let status = Status::Preparing;
+    assert_eq!(refused, RenderChanged::Refused(OrderRefusal::NotWaiting { status }));
+    assert_eq!(audited(&bench, second).await.len(), told.len(), "a refusal leaves nothing");
+    let nobody = prioritize(&bench, RenderId::new(999), PriorityChange::By(1)).await;
+    assert_eq!(nobody, RenderChanged::NoSuchRender);
 }
 
 async fn an_order_for_a_render_that_is_not_there_says_so(bench: Bench) {

@@ -30,7 +30,7 @@ async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
     let loud = lifecycle_events(&bench, LifecycleEvents::new("ops").unwrap().of_renders()).await;
 
     let claimed = bring_to(&loud, Phase::Publishing).await;
-    assert_eq!(told(&bench).await, [] as [&str; 0], "only ends are told of");
+    assert_eq!(told(&bench).await, [] as [&str; 0], "only ends are told of, and waits for approval");
     let mut tx = loud.begin().await;
     let notes = tidemill_store::render::Notes::default();
     tx.renders()
@@ -52,4 +52,7 @@ async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
         say(&loud, &claimed, Work::Renew).await;
     }
     assert_eq!(told(&bench).await.len(), 3, "it is told of once, when its worker gives it back");
+    let claimed = bring_to(&loud, Phase::Validating).await;
+    say(&loud, &claimed, Work::NeedsApproval).await;
+    assert_eq!(told(&bench).await[0], "render.awaiting_approval");
 }

@@ -7,8 +7,9 @@ use tidemill_domain::render::{RenderId, Status};
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::RenderFilter;
 
+/// Conditions that are left out match every render.
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(super) struct Filter {
     /// Only renders in this status, such as failed
     #[arg(long, value_parser = status, help_heading = "Filters")]
     status: Option<Status>,
@@ -23,7 +24,32 @@ pub(crate) struct List {
     date: Option<String>,
     /// Only renders of this batch
     #[arg(long, value_name = "BATCH", value_parser = render_id, help_heading = "Filters")]
-    batch: Option<RenderId>,
+    pub(super) batch: Option<RenderId>,
+    /// Only renders that are past their deadline and have not ended
+    #[arg(long, help_heading = "Filters")]
+    pub(super) late: bool,
+}
+
+impl Filter {
+    /// The flags, by their names.
+    pub(super) const FLAGS: [&'static str; 6] = ["status", "composition", "worker", "date", "batch", "late"];
+
+    pub(super) fn read(&self) -> Result<RenderFilter> {
+        Ok(RenderFilter {
+            status: self.status,
+            composition: self.composition.clone(),
+            worker: self.worker.clone(),
+            date: self.date.as_deref().map(submit::date).transpose()?,
+            batch: self.batch,
+            ..RenderFilter::default()
+        })
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    filter: Filter,
     /// Only renders with a lower id, for the next page
     #[arg(long, value_name = "RENDER", value_parser = render_id)]
     before: Option<RenderId>,
@@ -50,12 +76,12 @@ fn status(text: &str) -> Result<Status, String> {
 }
 
 pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit> {
-    let List { status, composition, worker, date, batch, before, limit } = arguments;
-    let date = date.as_deref().map(submit::date).transpose()?;
-    let filter = RenderFilter { status, composition, worker, date, batch };
+    let List { filter: given, before, limit } = arguments;
+    let mut filter = given.read()?;
     let mut tx = context.read().await?;
+    filter.late_at = if given.late { Some(tx.now().await?) } else { None };
     let renders = tx.renders().list(&filter, before, limit + 1).await?;
-    let columns = "id status phase? progress? composition priority?? worker? attempts?? created_at error_code output_path??";
+    let columns = "id status phase? approval?? progress? composition priority?? worker? attempts?? created_at error_code output_path??";
     let (schema, empty) = ("tidemill.render/v1", "No renders match.");
     context.print_page::<Render, _>(schema, empty, &renders, columns, limit, "--before")
 }

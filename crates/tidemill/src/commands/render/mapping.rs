@@ -1,7 +1,7 @@
 //! `render mapping`: which layer of a template shows which field. `render profile`: the template of a composition, and the
 //! requirements for its output file.
 
-use super::{FileFormat, finish_import, read_table};
+use super::{FileFormat, Setup, finish_import, read_table};
 use crate::commands::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use tidemill_declare::render::{read_mapping, read_profiles, write_mapping, write
 use tidemill_domain::nearest::did_you_mean;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::MappingRow;
+use tidemill_domain::render::target::UnknownTarget;
 use tidemill_domain::words::plural;
 
 #[derive(Subcommand, Debug)]
@@ -177,6 +178,10 @@ pub(super) async fn run_profile(command: ProfileCommand, context: &Context) -> R
 
 /// Imports all profiles or none.
 pub(super) async fn import_profiles(profiles: &[Profile], is_dry: bool, context: &Context) -> Result<Exit> {
+    if let Some(targets) = Setup::targets_if_known(&context.settings().render)? {
+        let checked = profiles.iter().try_for_each(|profile| targets.of(profile).map(drop));
+        checked.map_err(|unknown| unknown_target(&unknown))?;
+    }
     let mut tx = context.begin().await?;
     let columns = &["composition", "result"];
     let mut listing = Listing::new("tidemill.render_profile_import/v1", columns, "Nothing to import.");
@@ -191,6 +196,14 @@ pub(super) async fn import_profiles(profiles: &[Profile], is_dry: bool, context:
     tx.renders().save_profiles(profiles, &context.actor()).await?;
     finish_import(tx, is_dry, context).await?;
     listing.print(context.output())
+}
+
+pub(super) fn unknown_target(unknown: &UnknownTarget) -> Failure {
+    Failure::new(
+        unknown.code(),
+        unknown.to_string(),
+        "correct the profile, or add the target to render.targets",
+    )
 }
 
 async fn delete_profile(composition: &str, context: &Context) -> Result<Exit> {

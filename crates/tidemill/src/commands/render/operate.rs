@@ -1,5 +1,6 @@
-//! `render cancel`, `retry`, `correct`, `recover`, `poll` and `reseal`.
+//! `render cancel`, `approve`, `reject`, `retry`, `prioritize`, `correct`, `recover`, `poll` and `reseal`.
 
+use super::look::Filter;
 use super::submit::warn;
 use super::{Setup, batch, read_data, render_id, unknown};
 use crate::commands::finish;
@@ -7,16 +8,80 @@ use crate::commands::job::reason;
 use crate::commands::prelude::*;
 use serde_json::Value;
 use std::path::PathBuf;
+use tidemill_domain::action::Action;
+use tidemill_domain::render::selection::PriorityChange;
 use tidemill_domain::render::{RenderId, Status};
-use tidemill_engine::render::Correction;
+use tidemill_engine::render::{Correction, Selection, SelectionError};
 use tidemill_store::Tx;
-use tidemill_store::render::{RENDER_WAITING, RenderChanged, RenderRecord};
+use tidemill_store::render::{RENDER_WAITING, RenderChanged};
 use tidemill_store::url::Dialect;
 
 const BATCH: u32 = 100;
 
+/// Renders by their ids, or all that match.
+#[derive(Args, Debug)]
+struct Select {
+    /// Ids of the renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present_any = Filter::FLAGS, conflicts_with_all = Filter::FLAGS)]
+    ids: Vec<RenderId>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl Select {
+    /// Sorted if they are those that match.
+    async fn ids(&self, action: Action, context: &Context) -> Result<Vec<RenderId>> {
+        if !self.ids.is_empty() {
+            return Ok(self.ids.clone());
+        }
+        let mut tx = context.read().await?;
+        if let Some(batch) = self.filter.batch {
+            batch::find(&mut tx, batch).await?;
+        }
+        let (filter, is_late) = (self.filter.read()?, self.filter.late);
+        Ok(Selection::Matching { filter, text: None, is_late }.ids(&mut tx, action).await?)
+    }
+}
+
+impl From<SelectionError> for Failure {
+    fn from(error: SelectionError) -> Self {
+        match error {
+            SelectionError::Selection(bad) => Self::new(bad.code(), bad.to_string(), bad.fix()),
+            SelectionError::Store(error) => error.into(),
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Orders {
+    #[command(flatten)]
+    select: Select,
+    /// Show what would change, without changing it
+    #[arg(long)]
+    dry_run: bool,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Approve {
+    /// Ids of the renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
+    ids: Vec<RenderId>,
+    /// Refuse if the render is not at this revision any more; `render show` has it
+    #[arg(long, value_name = "NUMBER")]
+    revision: Option<i64>,
+    /// Show what would change, without changing it
+    #[arg(long)]
+    dry_run: bool,
+    /// Reason, kept in the audit log
+    #[arg(long, value_parser = reason)]
+    reason: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Reject {
     /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
     ids: Vec<RenderId>,
@@ -29,19 +94,21 @@ pub(crate) struct Orders {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Retry {
-    /// Ids of the renders
-    #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present = "batch")]
-    ids: Vec<RenderId>,
-    /// All failed renders of this batch
-    #[arg(long, value_name = "BATCH", value_parser = render_id, conflicts_with = "ids")]
-    batch: Option<RenderId>,
+pub(crate) struct Prioritize {
+    #[command(flatten)]
+    select: Select,
+    /// The new priority
+    #[arg(long, value_name = "PRIORITY", allow_negative_numbers = true, required_unless_present = "by")]
+    to: Option<i32>,
+    /// Raise the priority by this; a negative number lowers it
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, conflicts_with = "to")]
+    by: Option<i32>,
     /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
     /// Reason, kept in the audit log
     #[arg(long, value_parser = reason)]
-    reason: String,
+    reason: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -59,20 +126,36 @@ pub(crate) struct Recover {
 
 pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
-    let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
+    let ids = orders.select.ids(Action::RendersCancel, context).await?;
+    let run = Run { ids: &ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().cancel(id, &actor, reason).await).await
 }
 
-pub(super) async fn retry(orders: &Retry, context: &Context) -> Result<Exit> {
+pub(super) async fn approve(arguments: &Approve, context: &Context) -> Result<Exit> {
+    let (actor, reason, revision) = (context.actor(), arguments.reason.as_deref(), arguments.revision);
+    let run = Run { ids: &arguments.ids, is_dry: arguments.dry_run };
+    order(run, context, async |tx, id| tx.renders().approve(id, revision, &actor, reason).await).await
+}
+
+pub(super) async fn reject(arguments: &Reject, context: &Context) -> Result<Exit> {
+    let (actor, reason) = (context.actor(), arguments.reason.as_str());
+    let run = Run { ids: &arguments.ids, is_dry: arguments.dry_run };
+    order(run, context, async |tx, id| tx.renders().reject(id, &actor, reason).await).await
+}
+
+pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
-    let mut ids = orders.ids.clone();
-    if let Some(batch) = orders.batch {
-        let mut tx = context.read().await?;
-        batch::find(&mut tx, batch).await?;
-        ids.extend(tx.renders().failed_in_batch(batch).await?.iter().map(RenderRecord::id));
-    }
+    let ids = orders.select.ids(Action::RendersRetry, context).await?;
     let run = Run { ids: &ids, is_dry: orders.dry_run };
     order(run, context, async |tx, id| tx.renders().retry(id, &actor, reason).await).await
+}
+
+pub(super) async fn prioritize(arguments: &Prioritize, context: &Context) -> Result<Exit> {
+    let (actor, reason) = (context.actor(), arguments.reason.as_deref());
+    let ids = arguments.select.ids(Action::RendersPrioritize, context).await?;
+    let change = PriorityChange::of(arguments.to, arguments.by).unwrap_or(PriorityChange::By(0));
+    let run = Run { ids: &ids, is_dry: arguments.dry_run };
+    order(run, context, async |tx, id| tx.renders().prioritize(id, change, &actor, reason).await).await
 }
 
 #[derive(Args, Debug)]
@@ -100,7 +183,10 @@ pub(crate) struct Correct {
 /// What is no JSON is a text. So is a number that would be shown in another form: `1.50` stays `1.50`.
 fn assignment(text: &str) -> Result<(String, Value), String> {
     let (path, value) = text.split_once('=').ok_or("use the form PATH=VALUE")?;
-    let is_same = |json: &Value| !json.is_number() || json.to_string() == value;
+    let is_same = |json: &Value| {
+        let shown = json.to_string();
+        !json.is_number() || shown == value
+    };
     let json = serde_json::from_str(value).ok().filter(is_same);
     Ok((path.to_owned(), json.unwrap_or_else(|| Value::String(value.to_owned()))))
 }

@@ -3,14 +3,16 @@
 use crate::commands::prelude::*;
 use crate::config::Render;
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::path_map::PathLine;
 use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::retry_rules::Patience;
-use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy};
+use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy, Targets};
 use tidemill_domain::schedule::Zone;
 use tidemill_engine::SystemClock;
+use tidemill_engine::item::storage;
 use tidemill_engine::render::{Places, RenderFiles, Storage};
 use tidemill_nexrender::{Mount, NasStorage, Place, StorageOptions};
 
@@ -22,6 +24,7 @@ pub(crate) struct Setup {
     /// Where nodes write files, as a path of this host.
     pub(crate) staging: LocalPath,
     pub(crate) places: Places,
+    pub(crate) targets: Targets,
     pub(crate) allow: AllowList,
     pub(crate) policy: Policy,
     pub(crate) clocks: Clocks,
@@ -60,9 +63,10 @@ impl Setup {
         let mut faults = Faults::default();
         let folders = folders(settings, &mut faults);
         let places = folders.as_ref().and_then(|folders| places(settings, folders, &mut faults));
+        let targets = targets(settings, &mut faults);
         let allow = allow(settings, &mut faults);
         let policy = policy(settings, &mut faults);
-        let zone = faults.kept("render.zone", settings.zone.parse::<Zone>());
+        let zone = zone(settings, &mut faults);
         let (Some(folders), Some(places), Some(policy), Some(zone), []) =
             (folders, places, policy, zone, faults.0.as_slice())
         else {
@@ -75,7 +79,7 @@ impl Setup {
         let polling = Polling { default: poll_interval, idle: poll_interval_idle, ..Polling::default() };
         let Folders { mount, output, staging, .. } = folders;
         let tags = settings.tags.clone();
-        Ok(Self { mount, output, staging, places, allow, policy, clocks, polling, zone, tags })
+        Ok(Self { mount, output, staging, places, targets, allow, policy, clocks, polling, zone, tags })
     }
 
     /// Checks that nodes can write to the staging folder. Windows would take `/mnt/nas` for a folder of its own disk.
@@ -121,7 +125,7 @@ impl Setup {
         };
         let posters = of(self.places.posters.as_ref().unwrap_or(&self.staging));
         let (staging, films) = (of(&self.staging), of(&self.output));
-        RenderFiles { places: self.places.clone(), staging, posters, films }
+        RenderFiles { places: self.places.clone(), staging, posters, films, targets: self.targets.clone() }
     }
 
     /// None on a host whose configuration does not have it: then workers check.
@@ -131,9 +135,16 @@ impl Setup {
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
     }
 
-    /// Only the folder of posters; none when `render.mount` is not set or wrong.
-    pub(crate) fn posters(settings: &Render) -> Option<LocalPath> {
-        folders(settings, &mut Faults::default()).map(|folders| folders.posters)
+    /// The same for targets.
+    pub(crate) fn targets_if_known(settings: &Render) -> Result<Option<Targets>> {
+        let mut faults = Faults::default();
+        let known = settings.targets.as_ref().map(|_| targets(settings, &mut faults));
+        if faults.0.is_empty() { Ok(known) } else { Err(faults.failure()) }
+    }
+
+    /// Only the folders of posters and of nodes' files; none when `render.mount` is not set or wrong.
+    pub(crate) fn shown(settings: &Render) -> Option<(LocalPath, LocalPath)> {
+        folders(settings, &mut Faults::default()).map(|folders| (folders.posters, folders.staging))
     }
 
     /// Only the folder above the output, which nodes have to see, too.
@@ -144,6 +155,11 @@ impl Setup {
     pub(crate) fn policy(settings: &Render) -> Result<Policy> {
         let mut faults = Faults::default();
         policy(settings, &mut faults).ok_or_else(|| faults.failure())
+    }
+
+    pub(crate) fn zone(settings: &Render) -> Result<Zone> {
+        let mut faults = Faults::default();
+        zone(settings, &mut faults).ok_or_else(|| faults.failure())
     }
 }
 
@@ -230,6 +246,29 @@ fn allow(settings: &Render, faults: &mut Faults) -> AllowList {
         schemes: settings.schemes.iter().flat_map(|text| list(text, ',')).map(str::to_owned).collect(),
         modules: list(&settings.modules, ',').map(str::to_owned).collect(),
     }
+}
+
+fn zone(settings: &Render, faults: &mut Faults) -> Option<Zone> {
+    faults.kept("render.zone", settings.zone.parse())
+}
+
+/// Parses `NAME=URL;NAME=URL`.
+fn targets(settings: &Render, faults: &mut Faults) -> Targets {
+    let mut targets = Targets::default();
+    for target in settings.targets.iter().flat_map(|text| list(text, ';')) {
+        let parts = target.split_once('=').map(|(name, url)| (name.trim(), url.trim()));
+        match parts.filter(|(_, url)| storage::url(Path::new(url)).is_some()) {
+            Some((name, url)) => {
+                let _added = faults.kept("render.targets", targets.add(name, url));
+            }
+            None => {
+                let schemes = storage::SCHEMES.join(", ");
+                let why = format!("{target:?} does not have the form NAME=URL with a URL of {schemes}");
+                faults.add("render.targets", why);
+            }
+        }
+    }
+    targets
 }
 
 fn policy(settings: &Render, faults: &mut Faults) -> Option<Policy> {
@@ -320,6 +359,22 @@ mod tests {
         assert!(checked(&[mount, on_drive, ("render.paths", "\\\\NAS\\all=/mnt/nas")]).is_ok());
         assert!(checked(&[mount, ("render.template_folders", "/srv/templates")]).is_ok());
         assert!(checked(&[mount, ("render.template_folders", "\\\\NAS\\templates")]).is_err());
+    }
+
+    #[test]
+    fn targets_are_folders_of_object_stores() {
+        let read = |text: &str| {
+            let read = Setup::read(&settings(&[("render.mount", "/mnt/nas"), ("render.targets", text)]));
+            read.map(|setup| setup.targets).map_err(|failure| failure.summary())
+        };
+
+        let known = read("archive = s3://films/main/; cold=az://old;").unwrap();
+        assert_eq!(known.names().collect::<Vec<_>>(), ["archive", "cold"]);
+        for bad in ["s3://films", "archive=/mnt/films", "archive=http://films/a", "nas=s3://films", "a=s3://"]
+        {
+            let why = read(bad).unwrap_err();
+            assert!(why.contains("render.targets"), "{bad}: {why}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `render submit` orders a render. `render plan` only prints the job that nexrender would get. Both report all problems.
 
+use super::mapping::unknown_target;
 use super::{FileFormat, Setup, batch, read_data, read_table, render_id};
 use crate::commands::finish;
 use crate::commands::prelude::*;
@@ -137,10 +138,15 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     })?;
     let title = title(material.gfx.composition.clone(), Some(material.profile.composition.clone()));
     let output = setup.places.output(uid, 1, &title.unwrap_or_default(), extension, date);
-    let published = setup.places.published(&output).map_err(bad_place)?;
+    let chosen = setup.targets.of(&material.profile).map_err(|unknown| unknown_target(&unknown))?;
+    let mut published: Vec<String> =
+        chosen.stores.iter().map(|(_, folder)| format!("{folder}/{}", output.key)).collect();
+    if chosen.is_on_nas {
+        published.push(setup.places.published(&output).map_err(bad_place)?.to_string());
+    }
     write_stdout(format!("{document:#}\n"))?;
     context.note(&format!("the node writes {}, which is {} on this host", staged.node, staged.local));
-    context.note(&format!("it is published as {published}"));
+    context.note(&format!("it is published as {}", published.join(" and then as ")));
     warn(&material.warnings(), context);
     if let Err(failure) = setup.check_nodes() {
         context.note(&format!("a worker would not start: {}", failure.summary()));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::time::Clock;
+use tidemill_engine::item::storage;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Backends, Licence, Worker, WorkerOptions};
 use tidemill_engine::{Process, SystemClock};
@@ -121,6 +122,10 @@ impl WorkerSetup {
         let Some(url) = &settings.url else { return Ok(None) };
         let setup = Setup::read(settings)?;
         setup.check_nodes()?;
+        if let Some(error) = storage::installed().err().filter(|_| !setup.targets.is_empty()) {
+            let fix = "use such a program, or remove render.targets";
+            return Err(Failure::new(Code::BadRenderSettings, format!("render.targets: {error}"), fix));
+        }
         let farm = FarmOptions {
             secret: settings.secret.as_ref().map(|secret| secret.expose().to_owned()),
             dialect: settings.dialect,
@@ -152,12 +157,13 @@ impl WorkerSetup {
     ) -> Worker {
         let settings = &context.settings().render;
         let name = settings.worker.clone().unwrap_or_else(|| context.identity().name);
-        let Setup { places, allow, policy, clocks, polling, zone, tags, .. } = self.setup;
+        let Setup { places, targets, allow, policy, clocks, polling, zone, tags, .. } = self.setup;
         let licence = self.pool.map(|(pool, units)| Licence { pools: pools.clone(), pool, units });
         let usual = WorkerOptions::new(process.id(), &name, policy, places);
         let options = WorkerOptions {
             capacity: NonZeroUsize::new(settings.capacity as usize).unwrap_or(NonZeroUsize::MIN),
             licence,
+            targets,
             clocks,
             polling,
             allow,

@@ -220,6 +220,7 @@ fn variables_that_belong_to_others_are_left_alone() {
         "TIDEMILL_CRASH_AT",
         "TIDEMILL_FREEZE_AT",
         "TIDEMILL_TEST_POSTGRES_URL",
+        "TIDEMILL_CLIENT_URL",
         "TIDEMILL_SERVICE_HOST",
         "TIDEMILL_SERVICE_PORT",
         "TIDEMILL_SERVICE_PORT_HTTP",

@@ -191,6 +191,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         staging_folder = "/mnt/nas/in"
         poster_folder = "/mnt/nas/pictures"
         paths = 'D:\=/mnt/d'
+        targets = "archive=s3://films"
         template_folders = 'D:\templates'
         asset_folders = 'D:\assets'
         schemes = "https"
@@ -313,6 +314,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "/mnt/nas/in",
             "/mnt/nas/pictures",
             "D:\\=/mnt/d",
+            "archive=s3://films",
             "D:\\templates",
             "D:\\assets",
             "https",

@@ -1,4 +1,4 @@
-"""Runs the DAGs of `provider_dags.py`, and one of an example, against the server at TIDEMILL_URL.
+"""Runs the DAGs of `provider_dags.py`, and one of an example, against the server at TIDEMILL_CLIENT_URL.
 
     python provider_runs.py EXAMPLE_FILE EXAMPLE_DAG_ID
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import run_dag  # Before Airflow, whose settings it makes.
 
-URL = os.environ["TIDEMILL_URL"]
+URL = os.environ["TIDEMILL_CLIENT_URL"]
 os.environ["AIRFLOW_CONN_TIDEMILL_DEFAULT"] = json.dumps({"conn_type": "tidemill", "host": URL})
 # Airflow 3 runs only what is in its folder.
 HERE, HOME = Path(__file__).parent, Path(run_dag.home.name)

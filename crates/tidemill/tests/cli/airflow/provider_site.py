@@ -1,4 +1,4 @@
-"""Runs `provider_dags.py` in a whole Airflow with one worker slot, against the server at TIDEMILL_URL.
+"""Runs `provider_dags.py` in a whole Airflow with one worker slot, against the server at TIDEMILL_CLIENT_URL.
 
     python provider_site.py
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import run_dag  # Before Airflow, whose settings it makes.
 
-URL, HOME = os.environ["TIDEMILL_URL"], Path(run_dag.home.name)
+URL, HOME = os.environ["TIDEMILL_CLIENT_URL"], Path(run_dag.home.name)
 DAGS = HOME / "dags"
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
@@ -34,7 +34,7 @@ os.environ.update(
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
-        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "300",
     }
 )
 DAGS.mkdir()
@@ -66,7 +66,7 @@ def pool():
 
 
 def until(what, look):
-    for _ in range(900):
+    for _ in range(2_400):
         if found := look():
             return found
         for part in parts:

@@ -1,5 +1,6 @@
 //! Renders in a real browser: films come into being on an open page, and are cancelled by a button.
 
+mod desk;
 pub(super) mod gallery;
 pub(super) mod studio;
 

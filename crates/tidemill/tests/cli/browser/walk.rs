@@ -62,6 +62,14 @@ const STOPS: &[Stop] = &[
     ("render-data", "/render/{id}/data", "/render/1/data"),
     ("render-cancel", "/render/{id}/cancel", "/render/3/cancel"),
     ("render-retry", "/render/{id}/retry", "/render/2/retry"),
+    ("render-prioritize", "/render/{id}/prioritize", "/render/3/prioritize"),
+    ("renders-cancel", "/render/cancel", "/render/cancel?all=1&text=count"),
+    ("renders-retry", "/render/retry", "/render/retry?id=2"),
+    ("renders-prioritize", "/render/prioritize", "/render/prioritize?all=1&status=pending"),
+    ("render-new", "/render/new", "/render/new"),
+    ("render-new-fields", "/render/new", "/render/new?composition=_MAIN+Mini+Chip+Count"),
+    ("render-approve", "/render/{id}/approve", "/render/3/approve"),
+    ("render-reject", "/render/{id}/reject", "/render/3/reject"),
     ("render-correct", "/render/{id}/correct", "/render/1/correct"),
     ("render-recover", "/render/{id}/recover", "/render/3/recover"),
     ("render-batch", "/render/batches/{id}", "/render/batches/2"),
@@ -79,11 +87,12 @@ const STOPS: &[Stop] = &[
 ];
 
 /// What browsers fetch and do not show as a page.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "/executions/{id}/download",
     "/executions/{id}/logs",
     "/render/{id}/json",
     "/render/{id}/poster",
+    "/render/{id}/clip",
     "/assets/{name}",
 ];
 

@@ -1,4 +1,4 @@
-"""Uses the Python client against the server at TIDEMILL_URL, which has the pool `etl` of 10 units and two jobs.
+"""Uses the Python client against the server at TIDEMILL_CLIENT_URL, which has the pool `etl` of 10 units and two jobs.
 
     python client_calls.py sync|asyncio
 
@@ -18,7 +18,7 @@ from datetime import date, timedelta
 import tidemill
 from tidemill import Ask, AsyncClient, Client, Holder, JobFailed, LeaseLost, NotAdmitted, Unreachable
 
-URL = os.environ["TIDEMILL_URL"]
+URL = os.environ["TIDEMILL_CLIENT_URL"]
 HINT = "/*+ PARALLEL(16) FULL(A) */"
 told = {}
 
@@ -82,6 +82,13 @@ def lease_of(name):
     return next(lease for lease in holders if lease["holder"]["run_id"] == holder(name).run_id)
 
 
+def until_it_beats():
+    """Heartbeats move the end of the lease."""
+    first = lease_of("beats")["expires_at"]
+    until(lambda: lease_of("beats")["expires_at"] > first)
+    return True
+
+
 def told_of(error):
     return [type(error).__name__, getattr(error, "code", ""), bool(getattr(error, "fix", ""))]
 
@@ -123,9 +130,8 @@ def sync_cases(client):
     except LeaseLost as error:
         told["lost"] = [*told_of(error), pool()]
 
-    with client.acquire("etl", 4, holder=holder("outlives"), heartbeat=1) as units:
-        time.sleep(6)
-        told["outlived"] = lease_of("outlives")["state"]
+    with client.acquire("etl", 4, holder=holder("beats"), heartbeat=1):
+        told["beats"] = until_it_beats()
 
     with Client(forgetful(), retry_for=30) as forgotten:
         with forgotten.acquire("etl", 4, holder=holder("forgotten")) as units:
@@ -208,9 +214,8 @@ async def async_cases(client):
     except LeaseLost as error:
         told["lost"] = [*told_of(error), pool()]
 
-    async with client.acquire("etl", 4, holder=holder("outlives"), heartbeat=1):
-        await asyncio.sleep(6)
-        told["outlived"] = lease_of("outlives")["state"]
+    async with client.acquire("etl", 4, holder=holder("beats"), heartbeat=1):
+        told["beats"] = await asyncio.to_thread(until_it_beats)
 
     async with AsyncClient(forgetful(), retry_for=30) as forgotten:
         async with forgotten.acquire("etl", 4, holder=holder("forgotten")) as units:

@@ -194,7 +194,7 @@ pub(super) fn files(folder: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-fn sha256(path: &Path) -> String {
+pub(super) fn sha256(path: &Path) -> String {
     let ran = Command::new("sha256sum").arg(path).output().unwrap();
     String::from_utf8(ran.stdout).unwrap().split_whitespace().next().unwrap_or_default().to_owned()
 }

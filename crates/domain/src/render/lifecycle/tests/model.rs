@@ -17,6 +17,8 @@ enum Step {
     Work(Work),
     /// By a worker without the lease.
     Ghost(Work),
+    Approve,
+    Reject,
     /// A dashboard writes `cancelled` by SQL.
     Dashboard,
     Pass(u64),
@@ -40,6 +42,7 @@ fn works() -> impl Strategy<Value = Work> {
         1 => failure().prop_map(Work::Overdue),
         1 => Just(Work::OutputFound),
         3 => Just(Work::Validated),
+        2 => Just(Work::NeedsApproval),
         3 => Just(Work::Copied),
         3 => Just(Work::Published),
         1 => Just(Work::FinalMissing),
@@ -54,10 +57,14 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         12 => works().prop_map(Step::Work),
         2 => works().prop_map(Step::Ghost),
         1 => Just(Step::Lapse),
+        2 => Just(Step::Approve),
         2 => prop_oneof![Just(1), Just(30), Just(61), Just(2_000)].prop_map(Step::Pass),
     ];
     // Cancelling ends most worlds, so it is rare.
-    vec(prop_oneof![40 => step, 1 => Just(Step::Cancel), 1 => Just(Step::Dashboard)], 0..most)
+    vec(
+        prop_oneof![40 => step, 1 => Just(Step::Cancel), 1 => Just(Step::Reject), 1 => Just(Step::Dashboard)],
+        0..most,
+    )
 }
 
 struct World {
@@ -65,13 +72,15 @@ struct World {
     now: Timestamp,
     policy: Policy,
     completions: u32,
+    /// The job whose file a person has approved.
+    approved: Option<Epoch>,
 }
 
 impl World {
     fn new() -> Self {
         let now = Timestamp::EPOCH.plus(Duration::from_secs(1_000));
         let policy = Policy::standard().unwrap();
-        Self { render: Render::new(RenderId::new(7), now), now, policy, completions: 0 }
+        Self { render: Render::new(RenderId::new(7), now), now, policy, completions: 0, approved: None }
     }
 
     fn fence(&self) -> Option<Fence> {
@@ -85,6 +94,8 @@ impl World {
         match step {
             Step::Claim(number) => Some(Event::Claim { by: ProcessId::new(Uuid::from_u128(number)) }),
             Step::Cancel => Some(Event::Cancel),
+            Step::Approve => Some(Event::Approve),
+            Step::Reject => Some(Event::Reject { why: "a wrong name".into() }),
             Step::Lapse => Some(Event::Lapse),
             Step::Work(work) => self.fence().map(|fence| Event::Work { fence, work }),
             Step::Ghost(work) => {
@@ -94,6 +105,8 @@ impl World {
             Step::Dashboard => {
                 if !self.render.status.is_terminal() {
                     self.render.status = Status::Cancelled;
+                    // By the trigger.
+                    self.render.approval = self.render.approval.filter(|one| *one == Approval::Approved);
                     self.render.cancel_requested_at = Some(self.now);
                 }
                 None
@@ -109,6 +122,9 @@ impl World {
         let is_ghost = matches!(step, Step::Ghost(_));
         let Some(event) = self.event(step) else { return Ok(Act::Nothing) };
         let before = self.render.clone();
+        if event == Event::Approve && before.awaits_approval() {
+            self.approved = before.job;
+        }
         let decision = decide(&before, &event, &self.policy, self.now);
         let Some(next) = decision.write else { return Ok(decision.act) };
         prop_assert!(!is_ghost, "a ghost has written {next:?}");
@@ -144,6 +160,17 @@ impl World {
             prop_assert_eq!(before.phase, Phase::Publishing, "nothing is published that was not recorded");
         }
         prop_assert!(self.completions <= 1);
+        if before.awaits_approval() {
+            prop_assert!(!next.status.is_active(), "somebody works on what waits for approval: {next:?}");
+        }
+        match next.approval {
+            Some(Approval::Awaiting) => {
+                prop_assert_eq!((next.status, next.phase), (Status::Pending, Phase::Copying));
+                prop_assert!(next.job.is_some(), "there is a file to look at");
+            }
+            Some(Approval::Approved) => prop_assert_eq!(next.job, self.approved, "it is for that file only"),
+            None => {}
+        }
         self.check_next_step(next)
     }
 
@@ -179,6 +206,7 @@ impl World {
     fn recover(&mut self) -> Result<Act, TestCaseError> {
         self.take(Step::Pass(901))?;
         self.take(Step::Lapse)?;
+        self.take(Step::Approve)?;
         self.take(Step::Pass(901))?;
         self.take(Step::Claim(2))
     }

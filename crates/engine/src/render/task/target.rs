@@ -1,0 +1,82 @@
+//! The targets of a render. Each object store has the whole file before the NAS gives it its final name, so playout sees it
+//! last.
+
+use super::{NewNotes, Task};
+use crate::render::storage::Content;
+use crate::render::target::Store;
+use std::sync::Arc;
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::target::Chosen;
+use tidemill_domain::render::{Failure, Trouble};
+
+/// Where the file of a render is published.
+pub(super) struct Destinations<'a> {
+    pub(super) is_on_nas: bool,
+    objects: Vec<Object<'a>>,
+}
+
+struct Object<'a> {
+    store: &'a Store,
+    url: String,
+}
+
+impl Destinations<'_> {
+    pub(super) fn first_url(&self) -> Option<&str> {
+        self.objects.first().map(|object| object.url.as_str())
+    }
+
+    /// For the row. A row that never had any stays as it is.
+    pub(super) fn note(&self, noted: &mut NewNotes, before: Option<&str>) {
+        let urls: Vec<&str> = self.objects.iter().map(|object| object.url.as_str()).collect();
+        noted.output_objects = Some(urls.join("\n")).filter(|urls| before.unwrap_or_default() != urls);
+    }
+}
+
+impl Task {
+    pub(super) async fn destinations(&self, output: &Output) -> Result<Destinations<'_>, Trouble> {
+        let profile = self.profile().await?;
+        let chosen = self.worker.options.targets.of(&profile);
+        let Chosen { is_on_nas, stores } =
+            chosen.map_err(|unknown| Trouble::refused(unknown.code(), &unknown.to_string()))?;
+        let object = |(name, folder): (&str, &str)| {
+            Some(Object { store: self.worker.stores.get(name)?, url: format!("{folder}/{}", output.key) })
+        };
+        Ok(Destinations { is_on_nas, objects: stores.into_iter().filter_map(object).collect() })
+    }
+
+    /// Whether all object stores have this file. Another one under its name is a conflict.
+    pub(super) async fn is_in_stores(
+        &self,
+        to: &Destinations<'_>,
+        content: Option<&Content>,
+    ) -> Result<bool, Trouble> {
+        let mut is_everywhere = true;
+        for Object { store, url } in &to.objects {
+            match store.ask(self.worker.storage.object(url)).await? {
+                None => is_everywhere = false,
+                Some(found) if Some(&found) == content => {}
+                Some(_) => {
+                    let message = format!("another object is {url}");
+                    return Err(Trouble::new(Failure::OutputConflict, &message));
+                }
+            }
+        }
+        Ok(is_everywhere)
+    }
+
+    /// Uploads the copied file to each object store that does not have it yet.
+    pub(super) async fn upload(
+        &self,
+        to: &Destinations<'_>,
+        output: &Output,
+        content: &Content,
+    ) -> Result<(), Trouble> {
+        for Object { store, url } in &to.objects {
+            let _turn = store.uploads.acquire().await.ok();
+            let held = self.held.clone();
+            let may_go_on = Arc::new(move || held.is_trusted());
+            store.ask(self.worker.storage.upload(output, url, content, may_go_on)).await?;
+        }
+        Ok(())
+    }
+}

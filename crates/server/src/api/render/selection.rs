@@ -1,0 +1,118 @@
+//! Renders that one request changes together: in one transaction, each by the rule and with the audit entry of its own.
+
+use super::{date, object, status};
+use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters, checked};
+use crate::problem::Problem;
+use axum::http::StatusCode;
+use serde_json::json;
+use tidemill_api::render::selection::{
+    ChangeRenders, ChangedRenders, PrioritizeRender, PrioritizeRenders, RefusedRender, RenderMatch,
+};
+use tidemill_domain::action::Action;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::selection::{PriorityChange, SELECTED_MAX, of_each};
+use tidemill_engine::render::{Selection, SelectionError};
+use tidemill_store::Tx;
+use tidemill_store::render::{RenderChanged, RenderFilter};
+
+impl ActionBody for ChangeRenders {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        let selection = selection(self.ids.as_deref(), self.filter.as_ref())?;
+        Ok((Some(checked(&self.reason)?), Parameters::Renders(selection, None)))
+    }
+}
+
+impl ActionBody for PrioritizeRender {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        let reason = self.reason.as_deref().map(checked).transpose()?;
+        Ok((reason, Parameters::Priority(priority(self.to, self.by)?)))
+    }
+}
+
+impl ActionBody for PrioritizeRenders {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        let reason = self.reason.as_deref().map(checked).transpose()?;
+        let selection = selection(self.ids.as_deref(), self.filter.as_ref())?;
+        Ok((reason, Parameters::Renders(selection, Some(priority(self.to, self.by)?))))
+    }
+}
+
+pub(crate) fn priority(to: Option<i32>, by: Option<i32>) -> Result<PriorityChange, Problem> {
+    PriorityChange::of(to, by).ok_or_else(|| {
+        let what = "the request must have either `to` or `by`";
+        Problem::bad_request(what, "send one of them, a whole number such as 10")
+    })
+}
+
+fn selection(ids: Option<&[i64]>, filter: Option<&RenderMatch>) -> Result<Selection, Problem> {
+    match (ids, filter) {
+        (Some(ids), None) if (1..=SELECTED_MAX).contains(&ids.len()) => {
+            Ok(Selection::Ids(ids.iter().copied().map(RenderId::new).collect()))
+        }
+        (Some(_), None) => Err(Problem::bad_request(
+            "the list of ids is empty or too long",
+            format!("send 1 to {SELECTED_MAX} ids, or use a filter"),
+        )),
+        (None, Some(found)) => {
+            let filter = RenderFilter {
+                status: found.status.as_deref().map(status).transpose()?,
+                composition: found.composition.clone(),
+                worker: found.worker.clone(),
+                date: found.date.as_deref().map(date).transpose()?,
+                batch: found.batch.map(RenderId::new),
+                ..RenderFilter::default()
+            };
+            Ok(Selection::Matching { filter, text: found.text.clone(), is_late: found.late })
+        }
+        (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
+            "the request must have either `ids` or `filter`",
+            "send one of them; an empty filter matches all renders that the action can change",
+        )),
+    }
+}
+
+/// One of the actions that need nothing but the render and a change of its priority.
+pub(super) async fn change(
+    request: &ActionRequest<'_>,
+    id: RenderId,
+    priority: Option<PriorityChange>,
+    tx: &mut Tx,
+) -> Result<RenderChanged, Problem> {
+    let (actor, reason) = (request.actor(), request.reason);
+    Ok(match (of_each(request.action), priority) {
+        (Action::RenderCancel, _) => tx.renders().cancel(id, &actor, reason).await?,
+        (Action::RenderRetry, _) => tx.renders().retry(id, &actor, reason).await?,
+        (Action::RenderPrioritize, Some(change)) => {
+            tx.renders().prioritize(id, change, &actor, reason).await?
+        }
+        _ => return Err(request.mistaken()),
+    })
+}
+
+/// Changes the selected renders, and says which were refused. A token that is limited to some compositions changes all or none.
+pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
+    let Parameters::Renders(selection, priority) = &request.parameters else {
+        return Err(request.mistaken());
+    };
+    let mut answer = ChangedRenders::default();
+    for id in selection.ids(tx, request.action).await? {
+        match change(request, id, *priority, tx).await? {
+            RenderChanged::Done { record, .. } => {
+                request.check_scope(&object(record.composition.as_deref()))?;
+                answer.changed.push(id.get());
+            }
+            RenderChanged::Refused(refusal) => answer.refused.push(RefusedRender::new(id, Some(refusal))),
+            RenderChanged::NoSuchRender => answer.refused.push(RefusedRender::new(id, None)),
+        }
+    }
+    Ok((StatusCode::OK, json!(answer)))
+}
+
+impl From<SelectionError> for Problem {
+    fn from(error: SelectionError) -> Self {
+        match error {
+            SelectionError::Selection(bad) => Self::new(bad.code(), bad.to_string(), bad.fix()),
+            SelectionError::Store(error) => error.into(),
+        }
+    }
+}

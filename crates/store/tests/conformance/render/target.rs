@@ -1,0 +1,61 @@
+//! Where object stores have the file of a render, as the row and the notices say.
+
+use super::notify::{bodies, notifying};
+use super::{ann, bring_to, execute, find, say, say_with};
+use crate::Bench;
+use serde_json::json;
+use tidemill_domain::render::{Phase, Status, Work};
+use tidemill_store::render::Notes;
+
+crate::on_both![
+    objects_are_shown_and_told_of_when_the_file_is_published,
+    a_file_that_one_store_may_have_gets_another_name_next_time,
+];
+
+const OBJECTS: &str = "s3://films/Chips_1.mp4\ngs://old/Chips_1.mp4";
+
+async fn objects_are_shown_and_told_of_when_the_file_is_published(bench: Bench) {
+    let bench = notifying(&bench, &["hook"]).await;
+    let mut claimed = bring_to(&bench, Phase::Copying).await;
+    let id = claimed.record.id();
+    let notes = Notes { output_objects: Some(OBJECTS), ..Notes::default() };
+    claimed.record = say_with(&bench, id, claimed.fence, Work::Copied, notes).await.unwrap().record;
+    assert_eq!(claimed.record.objects(), [] as [&str; 0], "they are not there yet");
+
+    let notes = Notes { output_path: Some("\\\\NAS\\Chips_1.mp4"), ..Notes::default() };
+    let record = say_with(&bench, id, claimed.fence, Work::Published, notes).await.unwrap().record;
+
+    assert_eq!(record.objects(), ["s3://films/Chips_1.mp4", "gs://old/Chips_1.mp4"]);
+    let told = bodies(&bench).await.remove(0);
+    assert_eq!(
+        (&told["output"], &told["objects"]),
+        (&json!("\\\\NAS\\Chips_1.mp4"), &json!(["s3://films/Chips_1.mp4", "gs://old/Chips_1.mp4"]))
+    );
+    execute(&bench, "update render_queue set status = 'pending'").await;
+    let again = find(&bench, id).await;
+    assert_eq!((again.objects().len(), again.output_objects.as_deref()), (0, Some(OBJECTS)));
+}
+
+async fn a_file_that_one_store_may_have_gets_another_name_next_time(bench: Bench) {
+    for (objects, revision) in [(None, 1), (Some(OBJECTS), 2)] {
+        let mut claimed = bring_to(&bench, Phase::Copying).await;
+        let id = claimed.record.id();
+        let notes = Notes { output_objects: objects, ..Notes::default() };
+        claimed.record = say_with(&bench, id, claimed.fence, Work::Copied, notes).await.unwrap().record;
+        // Another store is down, so the file is looked for and copied once more.
+        say(&bench, &claimed, Work::FinalMissing).await;
+        let mut tx = bench.begin().await;
+        let _done = tx.renders().cancel(id, &ann(), None).await.unwrap();
+        tx.commit().await.unwrap();
+        say(&bench, &claimed, Work::Copied).await;
+        assert_eq!(find(&bench, id).await.render.status, Status::Cancelled);
+
+        let mut tx = bench.begin().await;
+        let _done = tx.renders().retry(id, &ann(), None).await.unwrap();
+        tx.commit().await.unwrap();
+
+        let record = find(&bench, id).await;
+        assert_eq!((record.render.status, record.output_revision), (Status::Pending, revision));
+        execute(&bench, "update render_queue set status = 'cancelled'").await;
+    }
+}
