@@ -5,7 +5,6 @@
 pub mod clock;
 pub mod environment;
 pub mod incarnation;
-pub mod system;
 
 pub mod lease;
 pub mod lease_guard;

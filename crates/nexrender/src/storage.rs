@@ -11,13 +11,14 @@ mod copy;
 mod object;
 mod publish;
 mod sweep;
-mod system;
 
 use crate::blocking_pool::{BlockingPool, Pulse};
 use copy::leave_room;
-use folder::{Folder, io_trouble};
+use folder::{Folder, io_trouble, trouble};
 use place::Place;
-use std::io::{ErrorKind, Write};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -166,7 +167,7 @@ impl Storage for NasStorage {
             let root = options.output.open()?;
             match root.enter(&output.folder)? {
                 Some(folder) => publish::publish(&folder, &output, &content, pulse),
-                None => Err(io_trouble(root.path_of(&output.folder)?, &ErrorKind::NotFound.into())),
+                None => Err(trouble(root.path_of(&output.folder)?, Errno::NOENT)),
             }
         })
     }
@@ -246,8 +247,8 @@ fn try_to_write(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
     let uid = Uid::new(RenderId::new(0), Epoch::new(i64::from_le_bytes(random) & i64::MAX));
     let name = part_name("check", uid);
     let mut file = folder.create(&name)?;
-    let reserved = match system::reserve(&file, bytes.max(1)) {
-        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Err(error),
+    let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(errno.into()),
         // Not every file system can reserve.
         _ => Ok(()),
     };

@@ -43,7 +43,6 @@ mod postgres;
 mod sqlite;
 mod statement;
 mod statements;
-mod system;
 
 #[cfg(feature = "scratch")]
 pub mod scratch;

@@ -1,12 +1,9 @@
 //! The commands, one file each. A command gets its arguments and the context, prints its result, and returns its exit code.
 
-#[cfg(windows)]
-mod absent;
 mod alert;
 mod audit;
 mod config;
 mod db;
-#[cfg(unix)]
 mod demo;
 mod doctor;
 mod explain;
@@ -20,7 +17,6 @@ mod pool;
 mod process;
 pub(crate) mod relay;
 mod render;
-#[cfg(unix)]
 mod run;
 mod schedule;
 mod serve;
@@ -30,8 +26,6 @@ mod token;
 mod why;
 
 use crate::declared::Parameters;
-#[cfg(windows)]
-use absent::{demo, run};
 use prelude::*;
 use std::fs::File;
 use std::io::{self, Read};

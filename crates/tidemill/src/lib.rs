@@ -44,7 +44,6 @@ mod context;
 mod declared;
 mod output;
 mod report;
-mod system;
 mod telemetry;
 mod usage;
 mod watch;

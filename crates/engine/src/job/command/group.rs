@@ -5,11 +5,9 @@
 //! would reach only the command itself, and needs `unsafe`. The guard also lets us record the group before the command
 //! starts.
 
-pub use rustix::process::Signal;
-use rustix::process::{Pid, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -82,9 +80,4 @@ impl Drop for Group {
             self.signal(Signal::KILL);
         }
     }
-}
-
-/// The signal that ended a program.
-pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
-    status.signal()
 }
