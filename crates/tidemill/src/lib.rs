@@ -77,8 +77,16 @@ pub mod job {
 }
 
 /// Ready-made readers, processors and writers, and what they pass on.
+///
+/// ```
+/// use tidemill::item::{CsvReader, Direction, SortedReader};
+///
+/// let reader = SortedReader::new("sorted", CsvReader::rows("rates", "in/rates.csv")).by("account", Direction::Ascending);
+/// ```
 pub mod item {
-    pub use tidemill_domain::item::{Decimal, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value};
+    pub use tidemill_domain::item::{
+        Decimal, Direction, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value,
+    };
     pub use tidemill_engine::item::*;
 }
 
@@ -122,12 +130,22 @@ pub mod objects {
     pub use tidemill_objects::Objects;
 }
 
-/// Topics of Kafka as the items of a step.
+/// Topics of Kafka as the source and the target of a step.
+///
+/// ```
+/// use tidemill::kafka::{KafkaMessage, KafkaOptions, KafkaWriter};
+///
+/// let options = KafkaOptions::new("broker:9092");
+/// let writer = KafkaWriter::new(&options, "orders", |id: &i64| {
+///     Ok(KafkaMessage { key: Some(id.to_string().into_bytes()), ..KafkaMessage::default() })
+/// });
+/// # let _ = writer;
+/// ```
 pub mod kafka {
     pub use tidemill_kafka::reader::record::COLUMNS;
     pub use tidemill_kafka::{
-        ClientOptions, Format, From, Isolation, KafkaError, KafkaOptions, KafkaReader, KafkaRecord,
-        Mechanism, ReadFailure, RowFormat, Sasl, Security, Tls,
+        ClientOptions, Format, From, Isolation, KafkaError, KafkaMessage, KafkaOptions, KafkaReader,
+        KafkaRecord, KafkaWriter, Mechanism, ReadFailure, RowFormat, Sasl, Security, Tls,
     };
 }
 

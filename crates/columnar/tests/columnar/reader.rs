@@ -25,6 +25,15 @@ async fn read(reader: &mut ColumnarReader<Row>, count: usize) -> Vec<Row> {
     rows
 }
 
+/// What a reader has saved that stopped after so many rows.
+async fn stopped(reader: ColumnarReader<Row>, rows: usize) -> ExecutionContext {
+    let mut reader = open(reader, &ExecutionContext::new()).await;
+    assert_eq!(read(&mut reader, rows).await.len(), rows);
+    let mut context = ExecutionContext::new();
+    reader.update(&mut context).unwrap();
+    ExecutionContext::from_text(&context.to_text().unwrap()).unwrap()
+}
+
 fn ids(rows: &[Row]) -> Vec<i64> {
     rows.iter().map(|row| row.get("id").unwrap()).collect()
 }
@@ -129,9 +138,15 @@ async fn files_of_a_pattern_are_read_one_after_the_other() {
     }
     let pattern = folder.path("*.avro").display().to_string();
 
-    let mut reader = open(ColumnarReader::rows_pattern("in", pattern), &ExecutionContext::new()).await;
+    let reader = || ColumnarReader::rows_pattern("in", &pattern);
+    let whole = ids(&read(&mut open(reader(), &ExecutionContext::new()).await, usize::MAX).await);
 
-    assert_eq!(read(&mut reader, usize::MAX).await.len(), 10_000);
+    assert_eq!(whole.len(), 10_000);
+    for stop in [0, 2499, 2500, 2501, 7500, 9999, 10_000] {
+        let saved = stopped(reader(), stop).await;
+        let rest = read(&mut open(reader(), &saved).await, usize::MAX).await;
+        assert_eq!(ids(&rest), whole[stop..], "after {stop}");
+    }
 }
 
 #[tokio::test]

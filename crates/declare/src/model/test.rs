@@ -63,7 +63,7 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Whether it says nothing yet: `job test --update` then writes everything.
+    /// Whether it expects nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
