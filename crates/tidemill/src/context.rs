@@ -65,6 +65,7 @@ impl Context {
 
     /// The same program without configuration and without jobs, except for its log level and what the demo sets. Paths
     /// are relative to `folder`.
+    #[cfg_attr(windows, expect(dead_code, reason = "there is no demo for Windows"))]
     pub(crate) fn for_demo(
         &self,
         folder: &Path,

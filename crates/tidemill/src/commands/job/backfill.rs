@@ -3,7 +3,7 @@
 use super::run::{GRACE, SelectedJob, with_launcher};
 use super::{Folder, detail};
 use crate::commands::prelude::*;
-use crate::commands::shutdown::signals;
+use crate::commands::shutdown::{Signals, signals};
 use jiff::civil::Date;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;

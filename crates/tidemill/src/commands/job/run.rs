@@ -2,7 +2,7 @@
 
 use super::{detail, operate, progress};
 use crate::commands::prelude::*;
-use crate::commands::shutdown::{signals, with_process};
+use crate::commands::shutdown::{Signals, signals, with_process};
 use crate::declared::{Definitions, Parameters, is_file};
 use std::future::pending;
 use std::path::Path;
