@@ -1,7 +1,6 @@
 //! Which process of which kernel this is, and whether another one of the same kernel has ended; from `/proc` of Linux.
 
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use crate::system;
 use std::fs;
 use tidemill_domain::process::{Incarnation, PidState};
 
@@ -11,10 +10,9 @@ pub fn own() -> Option<Incarnation> {
     let namespace =
         |kind: &str| Some(fs::read_link(format!("/proc/self/ns/{kind}")).ok()?.display().to_string());
     // Old kernels have no time namespaces. Machines that were copied while they ran have the same boot, and mostly other names.
-    let uname = rustix::system::uname();
     let place = format!(
         "{}/{}/{}/{}",
-        uname.nodename().to_str().ok()?,
+        system::host_name(),
         boot.trim(),
         namespace("pid")?,
         namespace("time").unwrap_or_default()
@@ -30,12 +28,11 @@ pub fn own() -> Option<Incarnation> {
 }
 
 pub fn look_up(pid: u32) -> PidState {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return PidState::Hidden };
     // `/proc` may hide the processes of other users, but this answer is certain.
-    if test_kill_process(pid) == Err(Errno::SRCH) {
+    if system::is_free(pid) {
         return PidState::Free;
     }
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.ok().and_then(|stat| state_of(&stat)).unwrap_or(PidState::Hidden)
 }
 

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod environment;
 pub mod incarnation;
+pub mod system;
 
 pub mod lease;
 pub mod lease_guard;

@@ -9,5 +9,5 @@ pub mod storage;
 
 pub use farm::{BadFarm, FarmOptions, NexrenderFarm};
 pub use inspector::{FfmpegInspector, InspectorOptions};
-pub use storage::place::{Mount, Place};
+pub use storage::place::{Mount, Place, is_mounted};
 pub use storage::{NasStorage, ReadBack, StorageOptions};

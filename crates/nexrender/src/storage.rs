@@ -11,14 +11,13 @@ mod copy;
 mod object;
 mod publish;
 mod sweep;
+mod system;
 
 use crate::blocking_pool::{BlockingPool, Pulse};
 use copy::leave_room;
-use folder::{Folder, io_trouble, trouble};
+use folder::{Folder, io_trouble};
 use place::Place;
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -167,7 +166,7 @@ impl Storage for NasStorage {
             let root = options.output.open()?;
             match root.enter(&output.folder)? {
                 Some(folder) => publish::publish(&folder, &output, &content, pulse),
-                None => Err(trouble(root.path_of(&output.folder)?, Errno::NOENT)),
+                None => Err(io_trouble(root.path_of(&output.folder)?, &ErrorKind::NotFound.into())),
             }
         })
     }
@@ -247,8 +246,8 @@ fn try_to_write(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
     let uid = Uid::new(RenderId::new(0), Epoch::new(i64::from_le_bytes(random) & i64::MAX));
     let name = part_name("check", uid);
     let mut file = folder.create(&name)?;
-    let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
-        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(errno.into()),
+    let reserved = match system::reserve(&file, bytes.max(1)) {
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Err(error),
         // Not every file system can reserve.
         _ => Ok(()),
     };

@@ -15,8 +15,9 @@ use object_store::{
     PutMultipartOptions, PutOptions, WriteMultipart, parse_url_opts,
 };
 use std::collections::HashMap;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Metadata};
 use std::io::{self, Read};
+#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -183,9 +184,12 @@ impl Storage for Objects {
 
     /// Only this user may write there, because a restart trusts what it finds.
     fn spool(&self) -> io::Result<&Path> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.spool)?;
+        let mut folder = DirBuilder::new();
+        #[cfg(unix)]
+        folder.mode(0o700);
+        folder.recursive(true).create(&self.spool)?;
         let found = std::fs::metadata(&self.spool)?;
-        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        if !is_own(&found) {
             return Err(io::Error::other(format!(
                 "others may write to the folder {}; set jobs.spool to a folder that does not exist yet, or that \
                  only this user may write to",
@@ -217,6 +221,17 @@ async fn send(
         upload.wait_for_capacity(PARTS_AT_ONCE).await?;
         upload.write(&buffer[..got]);
     }
+}
+
+#[cfg(unix)]
+fn is_own(folder: &Metadata) -> bool {
+    folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o022 == 0
+}
+
+/// Who may write there follows from the rights of the folder above it.
+#[cfg(windows)]
+fn is_own(_folder: &Metadata) -> bool {
+    true
 }
 
 fn environment() -> impl Iterator<Item = (String, String)> {

@@ -4,6 +4,7 @@ mod places;
 
 use crate::health;
 use crate::problem::Problem;
+use crate::system::{expect_reading, open_max};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
@@ -14,7 +15,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use places::{Places, Seat, TrackedBody};
-use rustix::process::{Resource, getrlimit};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::ErrorKind;
@@ -36,8 +36,7 @@ const RETRY_SECONDS: u64 = 5;
 
 /// Limits from the number of files that this process may open; `per_address` overrides the limit per address.
 pub(crate) fn bounds_of_this_process(per_address: Option<u32>) -> Bounds {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    Bounds::of_files(files, per_address, SILENCE_MAX)
+    Bounds::of_files(open_max(), per_address, SILENCE_MAX)
 }
 
 /// Serves `app` below `base_path` until `shutdown` completes, then finishes open requests.
@@ -130,18 +129,6 @@ fn crowded() -> Response<Body> {
         .retry_after(RETRY_SECONDS)
         .into_response()
 }
-
-/// The system closes a connection whose client does not read the response. Otherwise it would keep its place forever.
-#[cfg(target_os = "linux")]
-fn expect_reading(stream: &TcpStream, silence: Duration) {
-    let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
-    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, millis) {
-        tracing::debug!(%error, "a connection has no timeout for an unread response");
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn expect_reading(_stream: &TcpStream, _silence: Duration) {}
 
 #[cfg(test)]
 mod tests;

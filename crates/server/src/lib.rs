@@ -21,6 +21,7 @@ pub mod state;
 pub mod webhook;
 
 mod server;
+mod system;
 
 /// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
 /// compiles it again, in each of its codegen units: see ADR 0028.

@@ -159,12 +159,11 @@ fn tls_parameters(host: &str, ca: Option<&PathBuf>) -> Result<TlsParameters, Str
 
 /// The name of this host, if a mail server accepts it.
 fn own_name() -> ClientId {
-    let host = rustix::system::uname();
-    let is_plain = |name: &&str| {
+    let host = tidemill_engine::system::host_name();
+    let is_plain = |name: &String| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
     };
-    let name = host.nodename().to_str().ok().filter(is_plain);
-    name.map_or_else(ClientId::default, |name| ClientId::Domain(name.to_owned()))
+    Some(host).filter(is_plain).map_or_else(ClientId::default, ClientId::Domain)
 }
 
 /// A server that refuses for good, or that cannot do what is needed, is not tried again.

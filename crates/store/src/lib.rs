@@ -43,6 +43,7 @@ mod postgres;
 mod sqlite;
 mod statement;
 mod statements;
+mod system;
 
 #[cfg(feature = "scratch")]
 pub mod scratch;

@@ -1,9 +1,12 @@
 //! The commands, one file each. A command gets its arguments and the context, prints its result, and returns its exit code.
 
+#[cfg(windows)]
+mod absent;
 mod alert;
 mod audit;
 mod config;
 mod db;
+#[cfg(unix)]
 mod demo;
 mod doctor;
 mod explain;
@@ -17,6 +20,7 @@ mod pool;
 mod process;
 pub(crate) mod relay;
 mod render;
+#[cfg(unix)]
 mod run;
 mod schedule;
 mod serve;
@@ -26,6 +30,8 @@ mod token;
 mod why;
 
 use crate::declared::Parameters;
+#[cfg(windows)]
+use absent::{demo, run};
 use prelude::*;
 use std::fs::File;
 use std::io::{self, Read};

@@ -6,6 +6,7 @@ use crate::config::{
 use crate::declared::{Definitions, JobFolder};
 use crate::output::{Listing, print_view};
 use crate::report::{Failure, Result, printable};
+use crate::system;
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -64,6 +65,7 @@ impl Context {
 
     /// The same program without configuration and without jobs, except for its log level and what the demo sets. Paths
     /// are relative to `folder`.
+    #[cfg_attr(windows, expect(dead_code, reason = "there is no demo for Windows"))]
     pub(crate) fn for_demo(
         &self,
         folder: &Path,
@@ -298,7 +300,7 @@ impl Context {
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = tidemill_engine::system::host_name();
         let pid = std::process::id();
         let name = self.settings().process.name.clone().unwrap_or_else(|| format!("{host}:{pid}"));
         Identity { name, host, pid, version: env!("CARGO_PKG_VERSION").to_owned() }
@@ -319,7 +321,7 @@ impl Context {
     /// The user of this command line.
     pub(crate) fn actor(&self) -> Actor {
         let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-        let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+        let name = name.unwrap_or_else(system::user);
         Actor { name, role: Role::Local, request_id: None }
     }
 }

@@ -44,6 +44,7 @@ mod context;
 mod declared;
 mod output;
 mod report;
+mod system;
 mod telemetry;
 mod usage;
 mod watch;

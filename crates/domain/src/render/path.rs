@@ -10,6 +10,8 @@ use super::name::is_device;
 
 const CHARS_MAX: usize = 4_096;
 
+const LOCAL: &str = if cfg!(windows) { "\\\\NAS\\broadcast" } else { "/mnt/nas" };
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Root {
     /// `D:\`
@@ -31,7 +33,7 @@ pub struct NodePath {
 pub enum BadPath {
     #[error("{path:?} is not an absolute path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
     NotWhole { path: String },
-    #[error("{path:?} is not an absolute path of this host such as /mnt/nas")]
+    #[error("{path:?} is not an absolute path of this host such as {LOCAL}")]
     NotLocal { path: String },
     #[error("{path:?} contains ..")]
     Parent { path: String },

@@ -3,40 +3,61 @@
 use super::path::{BadPath, NodePath};
 use crate::code::Code;
 
-/// An absolute path on this host.
+/// An absolute path on this host: under `/`, and on Windows on a drive or a share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct LocalPath {
-    parts: Vec<String>,
+pub struct LocalPath(NodePath);
+
+/// Whose paths are local.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum System {
+    Unix,
+    Windows,
 }
+
+const THIS: System = if cfg!(windows) { System::Windows } else { System::Unix };
 
 impl LocalPath {
     pub fn parse(text: &str) -> Result<Self, BadPath> {
-        let shown = || text.chars().take(80).collect::<String>();
-        let Some(rest) = text.strip_prefix('/') else { return Err(BadPath::NotLocal { path: shown() }) };
-        let mut parts = rest.split('/').filter(|part| !part.is_empty() && *part != ".");
-        parts.try_fold(Self { parts: Vec::new() }, |path, part| path.join(part))
+        Self::parse_on(THIS, text)
+    }
+
+    fn parse_on(system: System, text: &str) -> Result<Self, BadPath> {
+        let not_local = || BadPath::NotLocal { path: text.chars().take(80).collect() };
+        if !begins_on(system, text) {
+            return Err(not_local());
+        }
+        let path = match system {
+            // More slashes mean a share on Windows only.
+            System::Unix => NodePath::parse(&format!("/{}", text.trim_start_matches('/'))),
+            System::Windows => NodePath::parse(text),
+        }?;
+        if path.is_of_windows() == (system == System::Windows) { Ok(Self(path)) } else { Err(not_local()) }
+    }
+
+    /// Whether a text begins as a path of this host does.
+    pub fn begins(text: &str) -> bool {
+        begins_on(THIS, text)
     }
 
     /// Refuses a backslash, although Linux allows it: it would be a folder on Windows.
     pub fn join(&self, part: &str) -> Result<Self, BadPath> {
-        if part == ".." {
-            return Err(BadPath::Parent { path: part.to_owned() });
-        }
-        let is_bad = part.is_empty() || part == "." || part.contains(['/', '\\']);
-        if is_bad || part.chars().any(char::is_control) {
-            return Err(BadPath::Part { part: part.chars().take(80).collect() });
-        }
-        let mut joined = self.clone();
-        joined.parts.push(part.to_owned());
-        Ok(joined)
+        self.0.join(part).map(Self)
     }
 
     pub fn is_in(&self, folder: &Self) -> bool {
-        self.parts.starts_with(&folder.parts)
+        self.0.is_in(&folder.0)
     }
 }
 
-crate::newtype::display!(LocalPath, path => "/{}", path.parts.join("/"));
+fn begins_on(system: System, text: &str) -> bool {
+    match system {
+        System::Unix => text.starts_with('/'),
+        System::Windows => text.starts_with(['/', '\\']) || text.get(1..2) == Some(":"),
+    }
+}
+
+// With slashes on Windows, too: it understands them, and so do parts of paths that are split there.
+crate::newtype::display!(LocalPath, path => "{}", path.0.forward());
 
 /// One folder, as nodes see it and as this host does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,12 +118,11 @@ impl PathMap {
     }
 
     pub fn to_node(&self, path: &LocalPath) -> Result<NodePath, NoPath> {
-        let covering = self.lines.iter().filter(|line| path.is_in(&line.local));
-        let Some(line) = covering.max_by_key(|line| line.local.parts.len()) else {
+        let covering = self.lines.iter().filter_map(|line| Some((line, path.0.after(&line.local.0)?)));
+        let Some((line, rest)) = covering.min_by_key(|(_, rest)| rest.len()) else {
             return Err(NoPath::NotMapped { path: path.to_string() });
         };
-        let mut rest = path.parts[line.local.parts.len()..].iter();
-        Ok(rest.try_fold(line.node.clone(), |node, part| node.join(part))?)
+        Ok(rest.iter().try_fold(line.node.clone(), |node, part| node.join(part))?)
     }
 }
 
@@ -165,6 +185,41 @@ mod tests {
                 LocalPath::parse(windows).unwrap_err().to_string().ends_with("such as /mnt/nas"),
                 "{windows}"
             );
+        }
+    }
+
+    /// The paths of docs/guide/render-windows.md.
+    #[test]
+    fn a_host_with_windows_has_drives_and_shares() {
+        let local = |text| LocalPath::parse_on(System::Windows, text);
+        let shown = |text| local(text).unwrap().to_string();
+
+        assert_eq!(shown("\\\\NAS\\broadcast"), "//NAS/broadcast");
+        assert_eq!(shown("\\\\?\\UNC\\NAS\\broadcast\\a"), "//NAS/broadcast/a");
+        assert_eq!(shown("z:\\nas/a\\"), "Z:/nas/a");
+        assert_eq!(local("Z:\\").unwrap().join("a.mp4").unwrap().to_string(), "Z:/a.mp4");
+        assert!(local("\\\\nas\\BROADCAST\\a").unwrap().is_in(&local("//NAS/broadcast").unwrap()));
+        for other in
+            ["/mnt/nas", "nas", "Z:nas", "\\nas", "D:\\a\\nul", "D:\\a:b", "file:///D:/a", "\\\\.\\C:"]
+        {
+            assert!(local(other).is_err(), "{other}");
+        }
+        assert!(local("Z:\\nas").unwrap().join("a.mp4:b").is_err());
+        // Without a map, nodes have the same share.
+        let (share, same) =
+            (local("\\\\NAS\\broadcast").unwrap(), NodePath::parse("\\\\NAS\\broadcast").unwrap());
+        assert_eq!(NodePath::parse(&share.to_string()), Ok(same.clone()));
+        let map = PathMap::new(vec![PathLine { node: same, local: local("Z:\\").unwrap() }]).unwrap();
+        let node = map.to_node(&local("z:\\out\\a.mp4").unwrap()).unwrap();
+        assert_eq!(node.to_string(), "\\\\NAS\\broadcast\\out\\a.mp4");
+        assert_eq!(map.to_local(&node).unwrap().to_string(), "Z:/out/a.mp4");
+    }
+
+    #[test]
+    fn more_slashes_are_one_on_a_host_without_windows() {
+        assert_eq!(LocalPath::parse_on(System::Unix, "//mnt//nas/").unwrap().to_string(), "/mnt/nas");
+        for other in ["file:///mnt/nas", "\\\\NAS\\broadcast", "Z:\\nas", "Z:/nas"] {
+            assert!(LocalPath::parse_on(System::Unix, other).is_err(), "{other}");
         }
     }
 

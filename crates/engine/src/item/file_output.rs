@@ -20,9 +20,9 @@
 use crate::clock::SystemIds;
 use crate::item::storage::{self, Existing};
 use crate::item::{Roots, RootsError};
+use crate::system;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
@@ -185,7 +185,8 @@ impl FileOutput {
         if let State::Open(file) = &self.state {
             context.put(&self.key("count"), self.offset);
             let file = self.made.as_ref().unwrap_or(file);
-            context.put(&self.key("inode"), file.metadata().ok().map(|metadata| metadata.ino()));
+            context
+                .put(&self.key("inode"), file.metadata().ok().map(|metadata| system::identity(&metadata).1));
             if let Some(mark) = &self.mark {
                 context.put(&self.key("mark"), mark.as_str());
             }
@@ -320,7 +321,7 @@ impl FileOutput {
     fn is_ours(&self, target: &fs::Metadata, committed: u64, inode_of_part: Option<u64>) -> bool {
         match inode_of_part {
             // It stays the same when a file is renamed.
-            Some(part) => part == target.ino(),
+            Some(part) => part == system::identity(target).1,
             // Not saved: a target that did not exist before, and has the right length.
             None => self.existing == Existing::Refuse && target.len() == committed,
         }
@@ -471,7 +472,7 @@ pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    File::open(folder)?.sync_all()
+    system::sync_folder(folder)
 }
 
 pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -2,9 +2,9 @@
 
 use super::reader::error::InputError;
 use super::{Roots, RootsError, storage};
+use crate::system;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
@@ -34,7 +34,7 @@ impl ReadAt for File {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        FileExt::read_at(self, buffer, offset)
+        system::read_at(self, buffer, offset)
     }
 }
 

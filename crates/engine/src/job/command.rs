@@ -1,9 +1,13 @@
 //! Command steps: a program supervised until it and everything it started have ended.
 
+#[cfg(unix)]
 mod group;
 pub mod log;
 mod output;
+#[cfg(unix)]
 mod previous_run;
+#[cfg(windows)]
+mod refused;
 mod supervise;
 
 use crate::environment::{is_secret, passed_on};
@@ -30,7 +34,14 @@ use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_store::crash_point;
 use tokio::process::Command;
 
-pub use group::Group;
+#[cfg(unix)]
+use group::signal_of;
+#[cfg(unix)]
+pub use group::{Group, Signal};
+#[cfg(windows)]
+pub use refused::{Group, Signal};
+#[cfg(windows)]
+use refused::{previous_run, signal_of};
 
 const KILL_AFTER: Duration = Duration::from_secs(10);
 
@@ -340,7 +351,7 @@ fn not_started(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => {
             format!("it may not be executed ({error}); `chmod +x` makes a file executable")
         }
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+        _ if error.raw_os_error() == Some(crate::system::NO_PROGRAM) => {
             "it is no program of this system; a script needs a first line such as #!/bin/sh".to_owned()
         }
         _ => error.to_string(),

@@ -2,10 +2,12 @@
 
 mod batch;
 
+#[cfg(unix)]
 pub mod file;
 pub mod stdout;
 pub mod tail;
 
+#[cfg(unix)]
 pub use file::FileSink;
 pub use stdout::StdoutSink;
 
@@ -37,6 +39,9 @@ pub enum SinkError {
     NotAFile(String),
     #[error("{path} cannot be written to: {why}")]
     NotWritable { path: String, why: String },
+    /// Several writers cannot share a file there.
+    #[error("{0} is a file, and Windows offers none as a sink")]
+    NotOffered(String),
     #[error("what went to the sink {0} cannot be read back")]
     Unreadable(String),
 }
@@ -57,6 +62,7 @@ impl SinkError {
             Self::NotWritable { .. } => {
                 "make the folder, or name a file in another one; the user of this program has to be allowed to write there".into()
             }
+            Self::NotOffered(_) => "use kafka or stdout, or run this relay on Linux".into(),
             Self::Unreadable(_) => "name the file that the records are in: file:PATH".into(),
         }
     }
@@ -101,9 +107,13 @@ impl Default for SinkOptions {
 /// Opens nothing yet: a file that cannot be written now may be writable when the first record comes.
 pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, SinkError> {
     Ok(match text.parse()? {
+        #[cfg(windows)]
+        SinkAddress::File(path) => return Err(SinkError::NotOffered(path.display().to_string())),
+        #[cfg(unix)]
         SinkAddress::File(path) if !file::may_be_made(&path) => {
             return Err(SinkError::NotAFile(path.display().to_string()));
         }
+        #[cfg(unix)]
         SinkAddress::File(path) => Arc::new(FileSink::new(path, options)),
         SinkAddress::Stdout => Arc::new(StdoutSink::new(options)),
     })
@@ -118,6 +128,9 @@ fn outcomes_of(answer: Result<Vec<Outcome>, JoinError>, records: &[Record]) -> V
 /// Whether a sink could be written to now, without writing.
 pub fn check(text: &str) -> Result<(), SinkError> {
     match text.parse()? {
+        #[cfg(windows)]
+        SinkAddress::File(path) => Err(SinkError::NotOffered(path.display().to_string())),
+        #[cfg(unix)]
         SinkAddress::File(path) => file::check(&path),
         SinkAddress::Stdout => Ok(()),
     }

@@ -1,10 +1,10 @@
 //! Copies a node's file next to its final place, durably, and hashes files.
 
-use super::folder::{Folder, io_trouble, trouble};
+use super::folder::{Folder, io_trouble};
 use super::place::{StagedFile, descend};
+use super::system;
 use super::{ReadBack, StorageOptions};
 use crate::blocking_pool::Pulse;
-use rustix::fs::{Advice, fadvise, fstat};
 use sha2::{Digest, Sha256};
 use std::fmt::Display;
 use std::fs::File;
@@ -58,12 +58,11 @@ pub(super) fn copy_beside(
 }
 
 fn see(file: &File, path: &LocalPath) -> Result<StagedFile, Trouble> {
-    fstat(file).map(|found| StagedFile::of(&found)).map_err(|errno| trouble(path, errno))
+    system::see(file).map(|found| StagedFile::of(&found)).map_err(|error| io_trouble(path, &error))
 }
 
 fn read_back(mut part: &File, content: &Content, path: &LocalPath, pulse: &Pulse) -> Result<(), Trouble> {
-    // The next read comes from the disk, as far as the system supports it. Failing is fine.
-    let _heeded = fadvise(part, 0, None, Advice::DontNeed);
+    system::forget_cache(part);
     part.rewind().map_err(|error| io_trouble(path, &error))?;
     if hash(part, path, pulse)? != *content {
         let message = format!("{path} reads differently from what was written");
@@ -73,10 +72,9 @@ fn read_back(mut part: &File, content: &Content, path: &LocalPath, pulse: &Pulse
 }
 
 pub(super) fn leave_room(folder: &Folder, bytes: u64, free_bytes_min: u64) -> Result<(), Trouble> {
-    let room = folder.room()?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
-    // Some file systems do not report their size.
-    if room.f_blocks > 0 && free < bytes.saturating_add(free_bytes_min) {
+    if let Some(free) = folder.free_bytes()?
+        && free < bytes.saturating_add(free_bytes_min)
+    {
         let message =
             format!("the NAS has {free} bytes free, and {bytes} and {free_bytes_min} to spare are needed");
         return Err(Trouble::new(Failure::NasUnwritable, &message));

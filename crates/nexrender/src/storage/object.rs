@@ -4,9 +4,8 @@
 //! not those that were recorded is never completed.
 
 use super::StorageOptions;
-use super::folder::{io_trouble, trouble};
+use super::folder::io_trouble;
 use crate::blocking_pool::Pulse;
-use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
@@ -48,7 +47,8 @@ pub(super) fn upload(
     }
     let root = options.output.open()?;
     let path = root.path_of(&output.folder)?;
-    let folder = root.enter(&output.folder)?.ok_or_else(|| trouble(path, Errno::NOENT))?;
+    let folder =
+        root.enter(&output.folder)?.ok_or_else(|| io_trouble(path, &io::ErrorKind::NotFound.into()))?;
     let path = folder.path_of(&output.part)?;
     let gone = || Trouble::new(Failure::NasFailed, &format!("{path}: the part is gone"));
     let file = folder.read(&output.part)?.ok_or_else(gone)?;

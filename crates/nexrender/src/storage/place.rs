@@ -3,8 +3,9 @@
 //! Without the mount there is an empty folder on this host's disk. Writing there would fill that disk and look like
 //! success.
 
-use super::folder::{Folder, is_file, trouble};
-use rustix::fs::{AtFlags, CWD, Stat, statat};
+use super::folder::{Folder, io_trouble};
+use super::system::{Seen, mounted};
+use std::io::{self, ErrorKind};
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
 use tidemill_engine::render::storage::Sight;
 
@@ -33,11 +34,9 @@ impl Place {
         match &self.mount {
             Mount::Local => {}
             Mount::At(mount) => {
-                let (there, above) = (stat(&mount.to_string())?, stat(&format!("{mount}/.."))?);
-                if there.st_dev == above.st_dev {
-                    return Err(not_mounted(&format!("nothing is mounted at {mount}")));
-                }
-                if folder.stat()?.st_dev != there.st_dev {
+                let there = mounted(&mount.to_string()).map_err(|error| unseen(mount, &error))?;
+                let there = there.ok_or_else(|| not_mounted(&format!("nothing is mounted at {mount}")))?;
+                if folder.opened.device().map_err(|error| unseen(&self.folder, &error))? != there {
                     let message = format!("{} is not on what is mounted at {mount}", self.folder);
                     return Err(not_mounted(&message));
                 }
@@ -56,11 +55,16 @@ fn not_mounted(why: &str) -> Trouble {
     Trouble::new(Failure::NasNotMounted, why)
 }
 
-fn stat(path: &str) -> Result<Stat, Trouble> {
-    statat(CWD, path, AtFlags::empty()).map_err(|errno| match errno {
-        rustix::io::Errno::NOENT => not_mounted(&format!("{path} is not there")),
-        errno => trouble(path, errno),
-    })
+/// Whether a file system is mounted there: without one, the folder is that of a local disk.
+pub fn is_mounted(folder: &LocalPath) -> bool {
+    mounted(&folder.to_string()).is_ok_and(|there| there.is_some())
+}
+
+fn unseen(path: &LocalPath, error: &io::Error) -> Trouble {
+    match error.kind() {
+        ErrorKind::NotFound => not_mounted(&format!("{path} is not there")),
+        _ => io_trouble(path, error),
+    }
 }
 
 /// A file that may still grow.
@@ -68,21 +72,17 @@ fn stat(path: &str) -> Result<Stat, Trouble> {
 pub(super) struct StagedFile {
     pub(super) bytes: u64,
     touched: (i64, i64),
-    inode: u64,
+    number: u64,
 }
 
 impl StagedFile {
-    /// The comparable part: an inode number is valid on this host only, and not stable on every network.
+    /// The comparable part: the number of a file is valid on this host only, and not stable on every network.
     pub(super) fn sight(self) -> Sight {
         Sight { bytes: self.bytes, touched: self.touched }
     }
 
-    pub(super) fn of(found: &Stat) -> Self {
-        Self {
-            bytes: u64::try_from(found.st_size).unwrap_or_default(),
-            touched: (found.st_mtime, found.st_mtime_nsec.try_into().unwrap_or_default()),
-            inode: found.st_ino,
-        }
+    pub(super) fn of(found: &Seen) -> Self {
+        Self { bytes: found.bytes, touched: found.touched, number: found.number }
     }
 }
 
@@ -90,7 +90,7 @@ impl StagedFile {
 pub(super) fn look_at(staging: &Place, staged: &LocalPath) -> Result<Option<StagedFile>, Trouble> {
     let Some((folder, name)) = descend(staging, staged)? else { return Ok(None) };
     match folder.stat_of(&name)? {
-        Some(found) if is_file(&found) => Ok(Some(StagedFile::of(&found))),
+        Some(found) if found.is_file => Ok(Some(StagedFile::of(&found))),
         Some(_) => Err(Trouble::new(Failure::OutputInvalid, &format!("{staged} is not a regular file"))),
         None => Ok(None),
     }

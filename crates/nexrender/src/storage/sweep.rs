@@ -1,6 +1,6 @@
 //! Finds and removes old files: parts of killed workers and abandoned renders, and staged files that came too late.
 
-use super::folder::{Folder, is_file};
+use super::folder::Folder;
 use crate::blocking_pool::Pulse;
 use std::time::Duration;
 use tidemill_domain::render::name::part_of;
@@ -69,6 +69,6 @@ fn remove_if_old(
 
 fn is_old(folder: &Folder, name: &str, age: Duration, now: Timestamp) -> Result<bool, Trouble> {
     let Some(found) = folder.stat_of(name)? else { return Ok(false) };
-    let touched = Timestamp::from_micros(found.st_mtime.saturating_mul(1_000_000));
-    Ok(is_file(&found) && now.since(touched) >= age)
+    let touched = Timestamp::from_micros(found.touched.0.saturating_mul(1_000_000));
+    Ok(found.is_file && now.since(touched) >= age)
 }

@@ -3,10 +3,7 @@
 //!
 //! The driver does not expose its socket, so we find it by its port among those of this process.
 
-use rustix::net::sockopt::set_tcp_nodelay;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sqlx::{PgConnection, Row};
-use std::net::SocketAddr;
 
 /// Does nothing where the system does not allow it.
 pub(super) async fn send_small_packets_at_once(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
@@ -23,7 +20,12 @@ pub(super) async fn send_small_packets_at_once(connection: &mut PgConnection) ->
 }
 
 /// Sets it on all TCP sockets of this process with this local port; returns how many.
+#[cfg(target_os = "linux")]
 fn set(port: u16) -> std::io::Result<usize> {
+    use rustix::net::sockopt::set_tcp_nodelay;
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    use std::net::SocketAddr;
+
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     let mut found = 0;
     for entry in std::fs::read_dir("/proc/self/fd")? {
@@ -42,6 +44,12 @@ fn set(port: u16) -> std::io::Result<usize> {
         }
     }
     Ok(found)
+}
+
+/// Elsewhere a process cannot find its own sockets.
+#[cfg(not(target_os = "linux"))]
+fn set(_port: u16) -> std::io::Result<usize> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

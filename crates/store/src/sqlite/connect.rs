@@ -2,13 +2,12 @@
 
 use crate::error::{Result, StoreError};
 use crate::options::{StoreOptions, Synchronous};
+use crate::system;
 use crate::tx::Connection;
-use rustix::fs::Access;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqlitePool};
 use std::fs::OpenOptions;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -103,11 +102,9 @@ async fn one(
 /// Creates the file, readable for its owner only, with clearer errors than SQLite's. Does not open an existing file:
 /// closing it would drop the locks that this process may hold on it through SQLite.
 fn make_file(path: &Path) -> Result<()> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop);
+    let made = system::create_private(OpenOptions::new().write(true).create_new(true)).open(path).map(drop);
     let usable = match made {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).map_err(io::Error::from)
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => system::access(path),
         made => made,
     };
     let path = path.to_owned();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tidemill_domain::render::{LocalPath, Trouble};
 use tidemill_domain::time::Clock;
 use tidemill_engine::render::Backends;
+use tidemill_engine::system::free_bytes;
 use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_kafka::Cluster;
 use tidemill_store::Store;
@@ -177,8 +178,7 @@ fn disk(context: &Context) -> Option<Verdict> {
     let url = context.database_url().ok()?;
     let path = url.file()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let space = rustix::fs::statvfs(folder).ok()?;
-    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let free = free_bytes(folder)?;
     let detail = format!("{} MiB free in {}", free / (1024 * 1024), folder.display());
     if free >= DATABASE_FREE_MIN {
         return Some(Good(detail));
@@ -242,12 +242,14 @@ fn problem(trouble: Trouble) -> Failure {
 async fn free_space(folder: &LocalPath) -> Verdict {
     let name = folder.to_string();
     let path = name.clone();
-    let looking = tokio::task::spawn_blocking(move || rustix::fs::statvfs(path.as_str()));
-    let Ok(Ok(Ok(space))) = tokio::time::timeout(WITHIN, looking).await else {
+    let looking = tokio::task::spawn_blocking(move || free_bytes(path.as_ref()));
+    let Ok(Ok(Some(free))) = tokio::time::timeout(WITHIN, looking).await else {
         let detail = format!("{name} is writable, but its free space is unknown");
+        if cfg!(windows) {
+            return Good(detail);
+        }
         return Warning(detail, format!("check it with `df -h {name}`"));
     };
-    let free = space.f_bavail.saturating_mul(space.f_frsize);
     let detail = format!("{name} is writable, {} MiB free", free / (1024 * 1024));
     if free >= NAS_FREE_MIN {
         return Good(detail);

@@ -3,10 +3,10 @@
 use crate::commands::prelude::*;
 use crate::config::Kind;
 use crate::config::key::{self, Key};
+use crate::system;
 use std::fmt::Write as _;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const JOB: &str = include_str!("init/payments.yaml");
@@ -73,12 +73,12 @@ fn write(options: &OpenOptions, path: &Path, text: &str) -> std::io::Result<()> 
     let mut options = options.clone();
     let is_secret = path.extension().is_some_and(|ending| ending == "secret");
     if is_secret {
-        options.mode(0o600);
+        system::create_private(&mut options);
     }
     let mut file = options.open(path)?;
     if is_secret {
         // The mode holds only for a file that did not exist.
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        system::make_private(&file)?;
     }
     file.write_all(text.as_bytes())
 }

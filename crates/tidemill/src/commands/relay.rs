@@ -3,7 +3,7 @@
 pub(crate) mod sink;
 
 use crate::commands::prelude::*;
-use crate::commands::shutdown::{Signals, until_stopped, with_process};
+use crate::commands::shutdown::{signals, until_stopped, with_process};
 use crate::commands::{Flag, given};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ const REJOIN_PAUSE: Duration = Duration::from_secs(30);
 
 #[crate::boxed(?Send)]
 pub(super) async fn run(context: &Context) -> Result<Exit> {
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     let clock = Arc::new(SystemClock::new());
     let Some(setup) = RelaySetup::of(context, clock.clone())? else {
         let fix = "add --sink kafka, --sink file:PATH or --sink stdout, or set outbox.sink";

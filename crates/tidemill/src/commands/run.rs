@@ -8,7 +8,7 @@ mod wait;
 
 use crate::commands::pool::{find, period};
 use crate::commands::prelude::*;
-use crate::commands::shutdown::Signals;
+use crate::commands::shutdown::{Signals, received};
 use request::{PoolSpec, Request};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -65,7 +65,7 @@ fn wait_time(text: &str) -> Result<Duration, String> {
 /// Returns the exit code of the command, or 128 plus the signal that ended it.
 #[crate::boxed(?Send)]
 pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8> {
-    let mut signals = Signals::of(&child::FORWARDED)?;
+    let mut signals = received(Signals::of(&child::FORWARDED))?;
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let mut records = Vec::with_capacity(arguments.pools.len());

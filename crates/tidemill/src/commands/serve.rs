@@ -4,7 +4,7 @@ mod background;
 
 use crate::commands::prelude::*;
 use crate::commands::render::{Setup, worker as render_worker};
-use crate::commands::shutdown::{self, Signals};
+use crate::commands::shutdown::{self, signals};
 use crate::commands::{Flag, given, relay, render};
 use crate::config::{Auth, Settings, Tls, Value};
 use crate::telemetry;
@@ -273,7 +273,7 @@ fn configuration(context: &Context) -> Vec<ConfigLine> {
 /// Becomes true at SIGTERM or SIGINT, or when the sender says so.
 pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>)> {
     let (sender, receiver) = watch::channel(false);
-    let (on_signal, mut signals) = (sender.clone(), Signals::new()?);
+    let (on_signal, mut signals) = (sender.clone(), signals()?);
     tokio::spawn(async move {
         signals.next().await;
         on_signal.send_replace(true);

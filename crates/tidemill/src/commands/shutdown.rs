@@ -1,42 +1,22 @@
 //! How a command that works for long begins and ends: the process that it registers, and the signals that stop it.
 
 use crate::commands::prelude::*;
-use rustix::process::Signal;
-use std::future::poll_fn;
+pub(super) use crate::system::Signals;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
-use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
-/// Signals that this process receives.
-pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+/// The signals that ask this process to end.
+pub(super) fn signals() -> Result<Signals> {
+    received(Signals::to_end())
+}
 
-impl Signals {
-    /// The signals that ask this process to end.
-    pub(super) fn new() -> Result<Self> {
-        Self::of(&[Signal::TERM, Signal::INT])
-    }
-
-    pub(super) fn of(signals: &[Signal]) -> Result<Self> {
-        let receive = |signal: &Signal| Ok((*signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
-        let all = signals.iter().map(receive).collect::<io::Result<_>>();
-        all.map(Self).map_err(|error| Failure::unexpected("signals cannot be received", &error))
-    }
-
-    pub(super) async fn next(&mut self) -> Signal {
-        poll_fn(|task| {
-            let mut all = self.0.iter_mut();
-            let received =
-                all.find_map(|(signal, stream)| stream.poll_recv(task).is_ready().then_some(*signal));
-            received.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
+pub(super) fn received(signals: io::Result<Signals>) -> Result<Signals> {
+    signals.map_err(|error| Failure::unexpected("signals cannot be received", &error))
 }
 
 /// How long the last word may take, of the 25 seconds in which everything of ours ends.

@@ -3,13 +3,12 @@
 use super::env::PREFIX;
 use super::error::{ConfigError, excerpt};
 use super::layer::Origin;
+use crate::system;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-
-const SYSTEM_FILE: &str = "/etc/tidemill/tidemill.toml";
 
 /// The largest configuration file and the largest file with a secret.
 pub(super) const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -65,7 +64,7 @@ impl Sources {
                 config_file: None,
                 working_folder,
                 user_folder: config_home.or_else(|| home.map(|home| home.join(".config"))),
-                system_file: PathBuf::from(SYSTEM_FILE),
+                system_file: PathBuf::from(system::CONFIGURATION),
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{cell, count, field_and_part};
 use crate::report::printable;
-use rustix::termios::tcgetwinsize;
+use crate::system;
 use serde_json::Value;
 use std::io::{IsTerminal, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,10 +35,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn current() -> Option<Self> {
         let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let of_terminal = || {
-            let size = stdout().is_terminal().then(|| tcgetwinsize(stdout()).ok())??;
-            Some(usize::from(size.ws_col))
-        };
+        let of_terminal = || stdout().is_terminal().then(system::columns)?;
         let width = given.or_else(of_terminal).filter(|width| *width > 0)?;
         (!IS_WIDE.load(Ordering::Relaxed)).then(|| Self { width, now: SystemClock::new().now() })
     }

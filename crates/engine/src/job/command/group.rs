@@ -5,9 +5,11 @@
 //! would reach only the command itself, and needs `unsafe`. The guard also lets us record the group before the command
 //! starts.
 
-use rustix::process::{Pid, Signal, kill_process_group};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process_group};
 use std::io;
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -80,4 +82,9 @@ impl Drop for Group {
             self.signal(Signal::KILL);
         }
     }
+}
+
+/// The signal that ended a program.
+pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
+    status.signal()
 }

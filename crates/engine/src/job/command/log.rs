@@ -5,11 +5,10 @@
 
 use crate::item::file_output::remove_if_there;
 use crate::job::StepTask;
-use crate::{EngineError, Process, Service};
+use crate::{EngineError, Process, Service, system};
 use serde_json::json;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, StepExecutionId};
@@ -129,7 +128,7 @@ impl LogFolder {
         let (execution, step) = (task.scope.execution(), task.scope.step_execution());
         let path = self.file(execution, step);
         if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+            system::make_folder(folder, FOLDER_MODE)?;
         }
         let is_first_run = LogPlace::of(&task.context, step).is_none();
         let file = append_to(&path, is_first_run)?;
@@ -198,7 +197,7 @@ fn append_to(path: &Path, is_new: bool) -> io::Result<File> {
     if is_new {
         remove_if_there(path)?;
     }
-    OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
+    system::with_mode(OpenOptions::new().create(true).append(true), FILE_MODE).open(path)
 }
 
 struct OpenLog {

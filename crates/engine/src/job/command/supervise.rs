@@ -1,11 +1,9 @@
 //! A running command: it ends by itself, by its timeout, or because the step stops.
 
-use super::{Group, Output, output};
+use super::{Group, Output, Signal, output, signal_of};
 use crate::job::{StopSignal, Urgency};
-use rustix::process::Signal;
 use std::future::pending;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -73,7 +71,7 @@ pub(super) async fn to_the_end(
     if !is_read && tokio::time::timeout(DRAINED_WITHIN, reading).await.is_err() {
         tracing::warn!("something that the command has started left its process group and still writes");
     }
-    Ok(reason.unwrap_or_else(|| match (status.code(), status.signal()) {
+    Ok(reason.unwrap_or_else(|| match (status.code(), signal_of(status)) {
         (Some(number), _) => CommandEnd::Exited(number),
         (None, signal) => CommandEnd::Killed(signal.unwrap_or_default()),
     }))

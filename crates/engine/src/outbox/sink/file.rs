@@ -13,8 +13,9 @@
 
 use crate::outbox::sink::batch::Batch;
 use crate::outbox::{Publisher, Publishing, SinkError, SinkOptions};
+use crate::system::identity;
 use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -162,10 +163,6 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
 }
 
 fn create(path: &Path) -> io::Result<File> {

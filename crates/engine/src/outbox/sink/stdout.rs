@@ -3,9 +3,8 @@
 
 use crate::outbox::sink::batch::Batch;
 use crate::outbox::{Publisher, Publishing, SinkOptions};
-use std::fs::File;
+use crate::system;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tidemill_domain::outbox::Record;
@@ -61,7 +60,7 @@ impl Publisher for StdoutSink {
 
 /// Bypasses the buffer of the standard library, which would keep unwritten data and send it later.
 fn write(lines: &[u8]) -> io::Result<()> {
-    let mut file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let mut file = system::stdout()?;
     file.write_all(lines)?;
     // A pipe cannot be synced; a file can.
     if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }

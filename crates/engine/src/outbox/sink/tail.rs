@@ -1,11 +1,10 @@
 //! Reads what was added to the file of a sink, even while relays write, and when the file is rotated.
 
-use super::file::identity;
 use crate::outbox::verify::Destination;
 use crate::outbox::{ReadBack, VerifyError};
+use crate::system::{identity, read_at};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tidemill_domain::outbox::verify::{Lane, Place};
 use tidemill_domain::outbox::{Published, line};
@@ -115,7 +114,7 @@ impl Part {
             let known = bytes.len();
             let most = usize::try_from(end - at).unwrap_or(AT_ONCE).min(AT_ONCE);
             bytes.resize(known + most, 0);
-            let read = self.file.read_at(&mut bytes[known..], at)?;
+            let read = read_at(&self.file, &mut bytes[known..], at)?;
             bytes.truncate(known + read);
             if read == 0 {
                 break;

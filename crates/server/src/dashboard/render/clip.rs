@@ -13,12 +13,11 @@ use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use maud::{Markup, html};
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tidemill_domain::render::{LocalPath, RenderId, Uid};
+use tidemill_engine::item::Source;
 use tidemill_engine::render::places::noted_clip;
 use tidemill_store::render::RenderRecord;
 use tokio::sync::mpsc;
@@ -131,14 +130,14 @@ fn range(header: Option<&str>, bytes: u64) -> Range {
 /// Reads as fast as the client takes it. Between two blocks no thread waits.
 fn blocks(film: File, from: u64, until: u64) -> Blocks {
     let (send, receive) = mpsc::channel(BLOCKS_MAX);
-    let film = Arc::new(film);
+    let film = Source::new(film);
     tokio::spawn(async move {
         let mut at = from;
         while at < until {
-            let (film, count) = (film.clone(), BLOCK_BYTES.min(until - at));
+            let (mut film, count) = (film.clone(), BLOCK_BYTES.min(until - at));
             let read = poster::in_time(move || {
                 let mut block = vec![0; usize::try_from(count).ok()?];
-                film.read_exact_at(&mut block, at).ok().map(|()| block)
+                film.seek(SeekFrom::Start(at)).and_then(|_| film.read_exact(&mut block)).ok().map(|()| block)
             });
             let block = read.await.ok().flatten().ok_or_else(|| io::Error::other("the film cannot be read"));
             let is_last = block.is_err();

@@ -5,10 +5,10 @@ use crate::api::render::find;
 use crate::api::{Id, Read};
 use crate::problem::Problem;
 use crate::state::State;
+use crate::system::open_plainly;
 use axum::extract::State as Given;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use rustix::fs::{Mode, OFlags, open};
 use std::fs;
 use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
@@ -68,9 +68,7 @@ pub(super) async fn in_time<T: Send + 'static>(
 
 /// Opens a regular file. Returns its size too.
 pub(super) fn open_file(place: &str) -> Option<(fs::File, u64)> {
-    // Do not follow links and do not wait for a pipe.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(open(place, OFlags::RDONLY | flags, Mode::empty()).ok()?);
+    let file = open_plainly(place)?;
     let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
     Some((file, found.len()))
 }
@@ -95,6 +93,7 @@ fn kind(bytes: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     #[test]
     fn neither_links_nor_pipes_nor_what_is_too_large_is_read() {
@@ -102,8 +101,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         fs::write(at("a.jpg"), b"picture").unwrap();
         std::os::unix::fs::symlink(at("a.jpg"), at("link.jpg")).unwrap();
-        let fifo = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, at("pipe.jpg"), fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        mknodat(CWD, at("pipe.jpg"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         fs::File::create(at("large.jpg")).unwrap().set_len(BYTES_MAX + 1).unwrap();
 
         assert_eq!(read(&at("a.jpg")), Some(b"picture".to_vec()));

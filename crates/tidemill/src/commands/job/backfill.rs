@@ -3,7 +3,7 @@
 use super::run::{GRACE, SelectedJob, with_launcher};
 use super::{Folder, detail};
 use crate::commands::prelude::*;
-use crate::commands::shutdown::Signals;
+use crate::commands::shutdown::{Signals, signals};
 use jiff::civil::Date;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
@@ -89,7 +89,7 @@ pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Resu
         preview(job, &mut lines, context).await?;
         return print(&arguments.job, &lines, context);
     }
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     with_launcher(&selected.definitions, context, async |launcher| {
         work(&arguments, &mut lines, launcher, &mut signals, context).await;
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{detail, operate, progress};
 use crate::commands::prelude::*;
-use crate::commands::shutdown::{Signals, with_process};
+use crate::commands::shutdown::{Signals, signals, with_process};
 use crate::declared::{Definitions, Parameters, is_file};
 use std::future::pending;
 use std::path::Path;
@@ -118,7 +118,7 @@ async fn in_this_process(
     context: &Context,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit> {
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     with_launcher(definitions, context, async |launcher| {
         let store = launcher.store();
         let running = match start(launcher).await {
@@ -197,7 +197,7 @@ pub(super) async fn work(slots: u32, context: &Context) -> Result<Exit> {
         let fix = "run it in a program that has jobs, or pass `--jobs DIR`";
         return Err(Failure::new(Code::UnknownJob, "this program has no jobs", fix));
     }
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     let clock = Arc::new(SystemClock::new());
     with_process(context, clock.clone(), async |store, process| {
         let launcher = Launcher::new(store.clone(), process.clone(), clock, context.definitions.jobs.clone())

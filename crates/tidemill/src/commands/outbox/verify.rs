@@ -2,7 +2,7 @@
 
 use crate::commands::prelude::*;
 use crate::commands::relay::sink::{kafka, kafka_options};
-use crate::commands::shutdown::Signals;
+use crate::commands::shutdown::signals;
 use crate::config::Output;
 use serde_json::Value;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn verifier(arguments: &Verify, store: Store, context: &Context) -> Result<Verif
 }
 
 async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> Result<Exit> {
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     let mut last = None;
     loop {
         let verified = verifier.look().await?;

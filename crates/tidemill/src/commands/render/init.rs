@@ -6,12 +6,11 @@ use crate::commands::prelude::*;
 use crate::commands::{Flag, doctor, given};
 use crate::config::{self, Kind, Loaded, Origin, Secret, Sources, holds_password, key};
 use crate::declared::Definitions;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use crate::system;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, IsTerminal, Write as _};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 #[derive(Args, Debug)]
@@ -198,19 +197,7 @@ fn map_nas(given: Option<String>, values: &mut Values, is_asked: bool) -> Result
 
 /// The answer of the terminal; none if it is empty.
 fn ask(question: &str, is_secret: bool) -> Result<Option<String>> {
-    let input = io::stdin();
-    let modes = tcgetattr(&input).ok().filter(|_| is_secret);
-    if let Some(mut hidden) = modes.clone() {
-        hidden.local_modes -= LocalModes::ECHO;
-        let _shown = tcsetattr(&input, OptionalActions::Flush, &hidden);
-    }
-    let mut answer = String::new();
-    let asked = write!(io::stderr(), "{question}: ").and_then(|()| input.read_line(&mut answer));
-    if let Some(shown) = modes {
-        let _hidden = tcsetattr(&input, OptionalActions::Now, &shown);
-        let _cosmetic = writeln!(io::stderr());
-    }
-    asked.map_err(|error| {
+    let answer = system::ask(question, is_secret).map_err(|error| {
         Failure::new(Code::Usage, "the terminal gave no answer", "use flags instead").because(error)
     })?;
     Ok(Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty()))
@@ -272,9 +259,7 @@ fn tried(files: &[(String, String)]) -> Result<Loaded> {
 /// Makes the folders of the NAS, unless nothing is mounted there: that would fill the disk below. The checks tell what could
 /// not be made.
 fn make_folders(setup: &Setup, mount_check: bool) -> bool {
-    let device = |path: &str| fs::metadata(path).map(|found| found.dev()).ok();
-    let mount = setup.mount.to_string();
-    if mount_check && device(&mount) == device(&format!("{mount}/..")) {
+    if mount_check && !tidemill_nexrender::is_mounted(&setup.mount) {
         return false;
     }
     for folder in

@@ -206,12 +206,14 @@ fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<P
     Some(Places { staging: staging?, output: output?, posters, paths, correction })
 }
 
-/// Parses `NODE=/LOCAL;NODE=/LOCAL`. NODE may contain `=`.
+/// Parses `NODE=LOCAL;NODE=LOCAL`, where LOCAL begins as a path of this host. NODE may contain `=`.
 fn lines(text: &str, faults: &mut Faults) -> Vec<PathLine> {
     let mut lines = Vec::new();
     for line in list(text, ';') {
-        let Some((node, local)) = line.find("=/").map(|at| (&line[..at], &line[at + 1..])) else {
-            faults.add("render.paths", format!("{line:?} does not have the form NODE=/LOCAL"));
+        let mut halves = line.match_indices('=').map(|(at, _)| (&line[..at], &line[at + 1..]));
+        let Some((node, local)) = halves.find(|(_, local)| LocalPath::begins(local)) else {
+            let form = if cfg!(windows) { "NODE=LOCAL" } else { "NODE=/LOCAL" };
+            faults.add("render.paths", format!("{line:?} does not have the form {form}"));
             continue;
         };
         let node = faults.kept("render.paths", NodePath::parse(node.trim()));

@@ -2,7 +2,7 @@
 
 use super::Setup;
 use crate::commands::prelude::*;
-use crate::commands::shutdown::{Signals, until_stopped, with_process};
+use crate::commands::shutdown::{signals, until_stopped, with_process};
 use crate::commands::{Flag, given};
 use crate::telemetry;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(15);
 const GRACE: Duration = Duration::from_secs(22);
 
 pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit> {
-    let mut signals = Signals::new()?;
+    let mut signals = signals()?;
     let clock = Arc::new(SystemClock::new());
     let started = clock.monotonic();
     let Some(setup) = WorkerSetup::of(context, clock.clone())? else {

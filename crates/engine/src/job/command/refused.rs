@@ -1,0 +1,55 @@
+//! Windows: there are no process groups that end with this process however it ends, so commands are not started.
+
+pub(super) mod previous_run {
+    use crate::job::{StepFailure, StepTask};
+
+    pub(in crate::job::command) fn remember(_task: &mut StepTask, _group: u32) {}
+
+    pub(in crate::job::command) fn forget(_task: &mut StepTask) {}
+
+    pub(in crate::job::command) async fn end(_task: &mut StepTask) -> Result<(), StepFailure> {
+        Ok(())
+    }
+}
+
+use std::io;
+use std::process::ExitStatus;
+use tokio::process::{Child, Command};
+
+/// A process group, which Windows does not have.
+#[derive(Debug)]
+pub struct Group {
+    pub(super) id: u32,
+}
+
+/// A signal, which Windows does not have.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal;
+
+impl Signal {
+    pub(super) const TERM: Self = Self;
+    pub(super) const KILL: Self = Self;
+}
+
+impl Group {
+    /// Always fails.
+    pub async fn form() -> io::Result<Self> {
+        let why = "Windows cannot end all that a command has started; run this job on Linux";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
+
+    /// Starts a program.
+    pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
+        command.spawn()
+    }
+
+    /// Reaches nobody.
+    pub fn signal(&self, _signal: Signal) {}
+
+    /// Has nothing to end.
+    pub async fn disband(self) {}
+}
+
+pub(super) fn signal_of(_status: ExitStatus) -> Option<i32> {
+    None
+}
