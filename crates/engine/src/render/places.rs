@@ -103,12 +103,12 @@ pub fn noted_clip(staging: &LocalPath, job: Uid, noted: &str) -> Option<LocalPat
     staging.join(name).ok().filter(|_| staged_for(name) == Some(job))
 }
 
-/// The poster of a render. Anyone who can write the database could note any path, so only the path that Tidemill itself would
-/// choose counts.
+/// The poster of a render, in the folder of posters on this host. Of what was noted, only a name that Tidemill gives to a poster
+/// of this render counts: the worker may see the folder at another path, and anyone who can write the database could note any.
 pub fn noted_poster(folder: &LocalPath, render: RenderId, noted: &str) -> Option<LocalPath> {
-    let name = noted.rsplit('/').next().filter(|name| name.ends_with(".jpg"))?;
+    let name = noted.rsplit(['/', '\\']).next().filter(|name| name.ends_with(".jpg"))?;
     staged_for(name).filter(|uid| uid.render() == render)?;
-    folder.join(name).ok().filter(|place| place.to_string() == noted)
+    folder.join(name).ok()
 }
 
 fn unusable(bad: &dyn fmt::Display) -> Trouble {

@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 const LINE_CHARS_MAX: usize = 300;
 
 /// The environment variables we pass on. The programs parse foreign files, so they get no secrets.
-const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
+const ENVIRONMENT: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "SystemRoot"];
 
 #[derive(Clone, Debug)]
 pub(super) struct Program {

@@ -1,7 +1,7 @@
 //! An open folder, and errors of file systems. All operations are relative to the folder and follow no links, so it
 //! cannot be swapped in between.
 
-use super::system::{OpenFolder, Seen, class};
+use super::system::{OpenFolder, Seen, class, is_missing};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -24,15 +24,6 @@ impl Folder {
         self.path.join(name).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))
     }
 
-    /// `None` if it is missing.
-    fn find<T>(&self, name: &str, found: io::Result<T>) -> Result<Option<T>, Trouble> {
-        match found {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_trouble(self.path_of(name)?, &error)),
-        }
-    }
-
     /// An existing subfolder, not a link; `None` if it is missing.
     pub(super) fn enter(&self, name: &str) -> Result<Option<Self>, Trouble> {
         let path = self.path_of(name)?;
@@ -41,7 +32,7 @@ impl Folder {
                 let message = format!("{path} is a link, or no folder: nothing is written through it");
                 Err(Trouble::new(Failure::NasRefused, &message))
             }
-            opened => Ok(self.find(name, opened)?.map(|opened| Self { opened, path })),
+            opened => Ok(found(&path, opened)?.map(|opened| Self { opened, path })),
         }
     }
 
@@ -59,18 +50,23 @@ impl Folder {
 
     /// `None` if it is missing. Anything but a regular file is rejected before opening it could hang.
     pub(super) fn read(&self, name: &str) -> Result<Option<File>, Trouble> {
-        self.regular(name, self.opened.read(name))
+        self.regular(name, OpenFolder::read)
     }
 
     /// The same, to sync and name it.
     pub(super) fn read_part(&self, name: &str) -> Result<Option<File>, Trouble> {
-        self.regular(name, self.opened.read_part(name))
+        self.regular(name, OpenFolder::read_part)
     }
 
-    fn regular(&self, name: &str, opened: io::Result<Option<File>>) -> Result<Option<File>, Trouble> {
+    fn regular(
+        &self,
+        name: &str,
+        open: impl Fn(&OpenFolder, &str) -> io::Result<Option<File>>,
+    ) -> Result<Option<File>, Trouble> {
         let path = self.path_of(name)?;
         let no_file = || Trouble::new(Failure::OutputInvalid, &format!("{path} is not a regular file"));
-        self.find(name, opened)?.map(|file| file.ok_or_else(no_file)).transpose()
+        let opened = found(&path, open(&self.opened, name))?;
+        opened.map(|file| file.ok_or_else(no_file)).transpose()
     }
 
     /// Fails if it exists.
@@ -81,12 +77,14 @@ impl Folder {
 
     /// Removes a file or a link; a missing one is fine.
     pub(super) fn remove(&self, name: &str) -> Result<(), Trouble> {
-        self.find(name, self.opened.remove(name)).map(drop)
+        let path = self.path_of(name)?;
+        found(&path, self.opened.remove(name)).map(drop)
     }
 
     /// `None` if it is missing.
     pub(super) fn stat_of(&self, name: &str) -> Result<Option<Seen>, Trouble> {
-        self.find(name, self.opened.see(name))
+        let path = self.path_of(name)?;
+        found(&path, self.opened.see(name))
     }
 
     /// `None` if it is not known.
@@ -105,6 +103,15 @@ impl Folder {
     }
 }
 
+/// `None` if it is missing.
+fn found<T>(path: &LocalPath, result: io::Result<T>) -> Result<Option<T>, Trouble> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(io_trouble(path, &error)),
+    }
+}
+
 pub(crate) fn io_trouble(what: impl Display, error: &io::Error) -> Trouble {
     Trouble::new(class(error), &format!("{what}: {error}"))
 }
@@ -112,6 +119,21 @@ pub(crate) fn io_trouble(what: impl Display, error: &io::Error) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `..` would be another folder, and `.` is always there.
+    #[test]
+    fn names_with_a_meaning_are_no_files() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("a"), "").unwrap();
+        let path = LocalPath::parse(temp.path().to_str().unwrap()).unwrap();
+        let folder = Folder::open(&path).unwrap();
+        for name in [".", "..", "../a", "b/c"] {
+            assert!(folder.stat_of(name).is_err(), "{name}");
+            assert!(folder.read(name).is_err(), "{name}");
+            assert!(folder.remove(name).is_err(), "{name}");
+        }
+        assert!(folder.stat_of("a").unwrap().is_some());
+    }
 
     #[test]
     fn people_learn_what_and_why() {

@@ -6,9 +6,9 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use unix::{OpenFolder, class, forget_cache, mounted, reserve, see};
+pub(super) use unix::{OpenFolder, class, forget_cache, is_missing, mounted, reserve, see};
 #[cfg(windows)]
-pub(super) use windows::{OpenFolder, class, forget_cache, mounted, reserve, see};
+pub(super) use windows::{OpenFolder, class, forget_cache, is_missing, mounted, reserve, see};
 
 /// A file or another thing of a folder; links are not followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,14 +1,19 @@
-//! Windows: there are no process groups that end with this process however it ends, so commands are not started.
+//! Windows: there are no process groups that end with this process however it ends. So steps start no commands, and
+//! programs that are started in a group must start no others.
 
 pub(super) mod previous_run {
     use crate::job::{StepFailure, StepTask};
+    use tidemill_domain::code::Code;
+
+    const REFUSED: &str = "Windows cannot end all that a command has started; run this job on Linux";
 
     pub(in crate::job::command) fn remember(_task: &mut StepTask, _group: u32) {}
 
     pub(in crate::job::command) fn forget(_task: &mut StepTask) {}
 
+    /// Refuses the step.
     pub(in crate::job::command) async fn end(_task: &mut StepTask) -> Result<(), StepFailure> {
-        Ok(())
+        Err(StepFailure::failed(Code::CommandFailed, REFUSED))
     }
 }
 
@@ -32,15 +37,14 @@ impl Signal {
 }
 
 impl Group {
-    /// Always fails.
+    /// Cannot fail.
     pub async fn form() -> io::Result<Self> {
-        let why = "Windows cannot end all that a command has started; run this job on Linux";
-        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+        Ok(Self { id: 0 })
     }
 
-    /// Starts a program.
+    /// Starts a program, which is ended when its value is dropped.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        command.spawn()
+        command.kill_on_drop(true).spawn()
     }
 
     /// Reaches nobody.

@@ -185,6 +185,10 @@ pub(in crate::storage) fn class(error: &io::Error) -> Failure {
     }
 }
 
+pub(in crate::storage) fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
 /// Whether this file system never syncs folders: CIFS and some others.
 fn cannot_sync(errno: Errno) -> bool {
     errno == Errno::INVAL || errno == Errno::NOTSUP || errno == Errno::OPNOTSUPP || errno == Errno::NOSYS

@@ -5,7 +5,7 @@ use super::Seen;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path, PathBuf, Prefix};
 use tidemill_domain::render::Failure;
 
 const FILE_SHARE_READ: u32 = 1;
@@ -20,6 +20,8 @@ const TICKS_TO_1970: i64 = 116_444_736_000_000_000;
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
 const ERROR_INVALID_FUNCTION: i32 = 1;
+const ERROR_FILE_NOT_FOUND: i32 = 2;
+const ERROR_PATH_NOT_FOUND: i32 = 3;
 const ERROR_ACCESS_DENIED: i32 = 5;
 const ERROR_CRC: i32 = 23;
 const ERROR_NOT_SUPPORTED: i32 = 50;
@@ -122,22 +124,35 @@ impl OpenFolder {
 
     /// `AlreadyExists` if another file has the name. The part may keep its own name.
     pub(in crate::storage) fn give_name(&self, open: File, part: &str, name: &str) -> io::Result<()> {
-        let linked = fs::hard_link(self.path.join(part), self.path.join(name));
-        // An open file cannot be renamed.
+        match fs::hard_link(self.path.join(part), self.path.join(name)) {
+            Err(error) if cannot_link(&error) => {}
+            linked => return linked,
+        }
+        let ours = see(&open)?;
+        // An open file cannot be renamed, and once it is closed another worker may replace it.
         drop(open);
-        match linked {
-            Err(error) if cannot_link(&error) => self.rename_new(part, name),
-            linked => linked,
+        if self.see(part)? != ours {
+            return Err(io::Error::other("the part has changed before it got its name"));
+        }
+        self.rename_to_free(part, name)
+    }
+
+    /// `AlreadyExists` if another file has the new name.
+    pub(in crate::storage) fn rename_new(&self, old: &str, new: &str) -> io::Result<()> {
+        match fs::hard_link(self.path.join(old), self.path.join(new)) {
+            Ok(()) => self.remove(old),
+            Err(error) if cannot_link(&error) => self.rename_to_free(old, new),
+            Err(error) => Err(error),
         }
     }
 
-    /// `AlreadyExists` if another file has the new name. The name contains the render's number, and only the lease's owner is
-    /// here, so nobody takes the name after the look.
-    pub(in crate::storage) fn rename_new(&self, old: &str, new: &str) -> io::Result<()> {
+    /// Without hard links. The name contains the render's number, and only the lease's owner is here, so nobody takes the name
+    /// after the look.
+    fn rename_to_free(&self, old: &str, new: &str) -> io::Result<()> {
         let new = self.path.join(new);
         match fs::symlink_metadata(&new) {
             Ok(_) => Err(ErrorKind::AlreadyExists.into()),
-            Err(error) if error.kind() == ErrorKind::NotFound => fs::rename(self.path.join(old), new),
+            Err(error) if is_missing(&error) => fs::rename(self.path.join(old), new),
             Err(error) => Err(error),
         }
     }
@@ -158,17 +173,29 @@ fn seen(found: &Metadata) -> Seen {
     }
 }
 
-/// The drive or share that a folder leads to; `None` if that is the one of the folder above it.
-pub(in crate::storage) fn mounted(folder: &str) -> io::Result<Option<PathBuf>> {
-    let there = device(Path::new(folder))?;
-    // A drive and a share have no folder above them.
-    let Some(above) = Path::new(folder).parent() else { return Ok(Some(there)) };
-    Ok((there != device(above)?).then_some(there))
+/// Whether a file or folder is missing. An unreachable server or share is an error.
+pub(in crate::storage) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(ERROR_FILE_NOT_FOUND | ERROR_PATH_NOT_FOUND))
 }
 
+/// The share or drive that a folder leads to; `None` if it is the local drive of the folder above it.
+pub(in crate::storage) fn mounted(folder: &str) -> io::Result<Option<PathBuf>> {
+    let there = device(Path::new(folder))?;
+    let is_share = matches!(
+        there.components().next(),
+        Some(Component::Prefix(prefix)) if matches!(prefix.kind(), Prefix::UNC(..) | Prefix::VerbatimUNC(..))
+    );
+    match Path::new(folder).parent() {
+        Some(above) if !is_share && there == device(above)? => Ok(None),
+        _ => Ok(Some(there)),
+    }
+}
+
+/// In small letters, because Windows does not tell `\\NAS\x` from `\\nas\x`.
 fn device(path: &Path) -> io::Result<PathBuf> {
     let real = fs::canonicalize(path)?;
-    Ok(real.components().take_while(|part| matches!(part, Component::Prefix(_))).collect())
+    let prefix = real.components().find(|part| matches!(part, Component::Prefix(_)));
+    Ok(prefix.map(|prefix| prefix.as_os_str().to_ascii_lowercase().into()).unwrap_or_default())
 }
 
 /// Space for a file, which a quota may refuse. Not every file system can reserve.
@@ -180,14 +207,13 @@ pub(in crate::storage) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 pub(in crate::storage) fn forget_cache(_file: &File) {}
 
 /// A NAS that takes no file at all stops every render. Errors that last are refusals; all others may pass and are retried,
-/// among them a file that another program has open.
+/// among them a file that another program has open, and a denied one: it may be about to be deleted.
 pub(in crate::storage) fn class(error: &io::Error) -> Failure {
     match (error.kind(), error.raw_os_error()) {
         (ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem, _)
         | (_, Some(ERROR_CRC | ERROR_IO_DEVICE)) => Failure::NasUnwritable,
         (
-            ErrorKind::PermissionDenied
-            | ErrorKind::InvalidFilename
+            ErrorKind::InvalidFilename
             | ErrorKind::FileTooLarge
             | ErrorKind::NotADirectory
             | ErrorKind::IsADirectory,

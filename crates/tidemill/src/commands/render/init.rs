@@ -61,11 +61,17 @@ const PATHS: &str = "render.paths";
 /// Keys of other tables that a worker may need.
 const OF_DATABASE: [&str; 2] = ["database.url", "database.password"];
 
+const MOUNT: &str = if cfg!(windows) {
+    "Share of the NAS, such as \\\\NAS\\broadcast"
+} else {
+    "Mount point of the NAS on this host, such as /mnt/nas"
+};
+
 /// What is asked on a terminal: key, how to give it without one (empty if it is optional), and question.
 const QUESTIONS: [(&str, &str, &str); 4] = [
     (URL, "--url or NEXRENDER_API_URL", "URL of nexrender, such as http://render01:3000"),
     (SECRET, "", "Secret of nexrender; empty if it has none"),
-    ("render.mount", "--mount or NAS_MOUNT_PATH", "Mount point of the NAS on this host, such as /mnt/nas"),
+    ("render.mount", "--mount or NAS_MOUNT_PATH", MOUNT),
     (
         "render.template_folders",
         "--templates or AEP_TEMPLATE_DIR",

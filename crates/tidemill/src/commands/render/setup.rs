@@ -227,6 +227,12 @@ fn lines(text: &str, faults: &mut Faults) -> Vec<PathLine> {
 fn same(folders: &Folders, faults: &mut Faults) -> Vec<PathLine> {
     let mut lines = Vec::new();
     let mut line = |local: &LocalPath| {
+        if cfg!(windows) && !local.to_string().starts_with("\\\\") {
+            let why = format!(
+                "nodes may have another drive of that letter than {local}; map the folder, such as \\\\NAS\\broadcast={local}"
+            );
+            faults.add("render.paths", why);
+        }
         let node = faults.kept("render.mount", NodePath::parse(&local.to_string()));
         lines.extend(node.map(|node| PathLine { node, local: local.clone() }));
     };
