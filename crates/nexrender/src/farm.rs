@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::render::answer::{
-    Absence, Dialect, FarmCall, Manner, RemoteJob, is_about, is_another, read,
+    Absence, Dialect, FarmCall, Manner, RemoteJob, is_about, is_another, is_of_another, read,
 };
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
@@ -86,6 +86,11 @@ impl NexrenderFarm {
         let manner = Manner::from(self.dialect);
         let learned = || *self.absence.lock().unwrap_or_else(PoisonError::into_inner);
         Manner { absence: manner.absence.or_else(learned), ..manner }
+    }
+
+    /// Whether it is the open server, which gives jobs no names of its own.
+    fn keeps_names(&self) -> bool {
+        self.manner().absence == Some(Absence::Empty)
     }
 
     /// Needs the secret, which the health of the open server does not. Remembers how it says that it has no such job.
@@ -196,8 +201,7 @@ impl Farm for NexrenderFarm {
                 Err(lost) => return self.search(&name, document, lost.into()).await,
             };
             match read(FarmCall::Submit, status, &body, self.manner()) {
-                // A server may choose another name, but not describe another job.
-                Ok(Some(_)) if !is_about(&body, &name) && is_another(&body, document) => {
+                Ok(Some(_)) if is_of_another(&body, &name, document, self.keeps_names()) => {
                     let message = format!("nexrender answers about another job than {name}");
                     self.search(&name, document, Trouble::new(Failure::NexrenderDown, &message)).await
                 }

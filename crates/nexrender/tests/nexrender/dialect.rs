@@ -152,6 +152,23 @@ async fn an_answer_about_another_job_is_never_taken_for_ours() {
     assert_eq!((cache.count("POST"), mixed.count("POST")), (0, 1));
 }
 
+/// It names a job of ours that is not this one, and says nothing else about it.
+#[tokio::test]
+async fn an_answer_with_the_name_of_another_job_of_ours_is_never_taken_for_ours() {
+    let mixed = Http::start(|asked| match asked.line.starts_with("POST") {
+        true => said(200, &json!({"uid": "rq-9-9", "state": "queued"})),
+        false => Some((200, "", String::new())),
+    });
+
+    for (posts, dialect) in [(1, Dialect::Auto), (2, Dialect::Oss)] {
+        let document = json!({"template": {"src": "a"}});
+        let submitted = farm(&mixed.url, dialect).submit(uid(1), &document).await;
+
+        assert_eq!(submitted.unwrap_err().failure, Failure::NexrenderDown, "{dialect:?}");
+        assert_eq!((mixed.count("POST"), mixed.count("DELETE")), (posts, 0));
+    }
+}
+
 #[tokio::test]
 async fn a_proxy_before_the_open_server_that_has_lost_it_makes_no_job_lost() {
     let proxy = Http::start(|_| Some((404, "", "no such route".into())));
