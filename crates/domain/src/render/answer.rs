@@ -10,6 +10,10 @@
 //!
 //! The open-source server has no 404: an unknown path answers 204, and an unknown job 200 with an empty body.
 
+mod absence;
+
+pub use absence::{Absence, LearnedAbsence};
+
 use super::document::COPY_MODULE;
 use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble, classify};
 use super::path::NodePath;
@@ -79,26 +83,6 @@ fn differs(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// How a farm says that it has no such job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Absence {
-    /// The open-source server: 200 without a body.
-    Empty,
-    /// The others: 404.
-    NotFound,
-}
-
-impl Absence {
-    /// None if the answer to a look-up says something else.
-    pub fn of(status: u16, body: &str) -> Option<Self> {
-        match status {
-            404 => Some(Self::NotFound),
-            200..=299 if status != 204 && body.trim().is_empty() => Some(Self::Empty),
-            _ => None,
-        }
-    }
-}
-
 /// How a farm speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
@@ -109,7 +93,12 @@ pub struct Manner {
 
 impl From<Dialect> for Manner {
     fn from(dialect: Dialect) -> Self {
-        Self { dialect, absence: (dialect == Dialect::Oss).then_some(Absence::Empty) }
+        let absence = match dialect {
+            Dialect::Auto => None,
+            Dialect::Oss => Some(Absence::Empty),
+            Dialect::Cloud => Some(Absence::NotFound),
+        };
+        Self { dialect, absence }
     }
 }
 
@@ -325,6 +314,8 @@ mod tests {
         assert_eq!(said(Dialect::Oss), Err(Failure::NotNexrender));
         assert_eq!((said(Dialect::Auto), said(Dialect::Cloud)), (Ok(None), Ok(None)));
         assert_eq!(read(FarmCall::Look, 200, "", Dialect::Oss.into()), Ok(None));
+        let empty = read(FarmCall::Look, 200, "", Dialect::Cloud.into()).unwrap_err();
+        assert_eq!(empty.failure, Failure::NotNexrender);
     }
 
     #[test]
