@@ -5,6 +5,7 @@ use crate::render::orphan_job::{self, DropResult, JobWatch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::clock::is_quiet;
 use tidemill_domain::render::polling::job_pause;
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
 use tidemill_store::crash_point;
@@ -36,12 +37,19 @@ impl Task {
     /// been away when the node reported that, and hears of it no more.
     async fn or_film(&self, looked: Result<ActResult, Trouble>) -> Result<ActResult, Trouble> {
         let is_end = matches!(&looked, Ok(ActResult { work: Work::Reported(report), .. }) if report.is_end());
-        if is_end || !self.has_film().await {
-            return looked;
+        let film = if is_end { None } else { self.film().await };
+        match film {
+            None => looked,
+            Some((sight, false)) => looked.map(|done| {
+                let noted = NewNotes { bad_film: Some(sight), ..done.noted };
+                ActResult { work: done.work, noted }
+            }),
+            Some((_, true)) => {
+                let id = self.held.id;
+                tracing::info!(render.id = %id, "the file of render {id} is there, although nexrender does not say so");
+                Ok(Work::OutputFound.into())
+            }
         }
-        let id = self.held.id;
-        tracing::info!(render.id = %id, "the file of render {id} is there, although nexrender does not say so");
-        Ok(Work::OutputFound.into())
     }
 
     /// The job, or none if the farm does not have it, and still not after a pause: one answer may come from a proxy, or
@@ -57,15 +65,19 @@ impl Task {
         }
     }
 
-    /// Polls after a pause. A farm that is only restarting costs the render nothing.
+    /// Polls after a pause. A farm that is only restarting costs the render nothing. It may restart between two polls, so
+    /// the film of a job that has been quiet for a while is looked for, too.
     pub(super) async fn poll(&self) -> Result<ActResult, Trouble> {
         let options = &self.worker.options;
+        let is_quiet = self.record.seen().is_some_and(|seen| is_quiet(seen, self.at));
         let mut silent_since = None;
         loop {
             let age = self.polled_since.map(|since| self.worker.now().since(since)).unwrap_or_default();
             tokio::time::sleep(job_pause(age, options.farm_pause)).await;
             match self.look_twice().await {
-                Ok(job) if silent_since.is_some() => return self.or_film(Ok(self.reported(job))).await,
+                Ok(job) if is_quiet || silent_since.is_some() => {
+                    return self.or_film(Ok(self.reported(job))).await;
+                }
                 Ok(job) => return Ok(self.reported(job)),
                 Err(trouble) if trouble.failure.may_be_a_blip() => {
                     let now = self.worker.now();

@@ -2,6 +2,8 @@
 
 use super::studio::{Studio, until};
 use super::world::Node;
+use std::time::Duration;
+use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::{Failure, Phase, Status};
 use tidemill_store::scratch::Scratch;
 
@@ -45,6 +47,49 @@ async fn a_film_that_was_finished_while_the_farm_was_away_is_found_first(scratch
 
     studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"whole".to_vec());
     studio.fake.mend();
+
+    studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+    assert_eq!(studio.fake.submits(), 1);
+}
+
+/// The farm was away between two polls, when the node reported the end: no call has failed.
+#[tokio::test]
+async fn a_film_whose_end_the_farm_missed_between_two_polls_is_found_soon() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let worker = studio.worker_with(|options| options.clocks = Clocks::default()).await;
+    studio.until_phase(id, Phase::Rendering).await;
+
+    studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"whole".to_vec());
+    studio.clock.advance(Duration::from_secs(11));
+
+    let record = studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+    assert_eq!((record.render.counts.attempts, studio.fake.submits()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_film_of_a_quiet_job_is_decoded_again_only_when_it_has_changed() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+
+    studio.fake.state().is_broken = true;
+    studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"half".to_vec());
+    studio.clock.advance(Duration::from_secs(11));
+    until(|| studio.fake.calls("inspect") == 1).await;
+    let settled = studio.fake.calls("settled");
+    until(|| studio.fake.calls("settled") > settled + 3).await;
+    assert_eq!(studio.fake.calls("inspect"), 1);
+    {
+        let mut state = studio.fake.state();
+        state.is_broken = false;
+        state.staged.insert("/staging/rq-1-1.mp4".into(), b"whole".to_vec());
+    }
 
     studio.until_status(id, Status::Completed).await;
     worker.stop().await;
