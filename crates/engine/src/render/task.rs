@@ -285,6 +285,7 @@ impl Task {
             return self.lost();
         }
         self.pause(&worked);
+        self.end_first_wait(&done.work, &worked);
         self.document = done.noted.document.or(self.document.take());
         self.checked = done.noted.checked.or(self.checked);
         self.bad_film = done.noted.bad_film.or(self.bad_film);

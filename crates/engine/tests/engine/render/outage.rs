@@ -13,7 +13,7 @@ tidemill_store::on_both![
 ];
 
 fn is_away(studio: &Studio) {
-    for call in ["submit", "look", "farm_check"] {
+    for call in ["farm_check", "submit", "look"] {
         studio.fake.breaks(call, Failure::NexrenderDown);
     }
 }
@@ -33,6 +33,32 @@ async fn a_render_that_waits_for_a_farm_goes_on_when_the_farm_is_back(scratch: S
     let record = studio.until_status(id, Status::Completed).await;
     worker.stop().await;
     assert_eq!((record.render.counts.attempts, studio.fake.submits()), (2, 1));
+}
+
+/// It was back before a check could see that it was away.
+#[tokio::test]
+async fn a_farm_that_breaks_once_and_passes_its_checks_costs_no_wait() {
+    let studio = Studio::any().await;
+    studio.fake.breaks_once("submit", Failure::NexrenderDown);
+    let submitted = studio.order().await;
+    let first = studio.worker().await;
+    // The clock of the wait stands still.
+    let record = studio.until_status(submitted, Status::Completed).await;
+    assert_eq!((record.render.counts.submit, record.render.counts.attempts), (1, 2));
+    until(|| studio.fake.state().removed.len() == 1).await;
+
+    studio.fake.set_node(Node::Slow);
+    let adopted = studio.order().await;
+    studio.until_phase(adopted, Phase::Rendering).await;
+    first.stop().await;
+    studio.fake.breaks_once("look", Failure::NexrenderDown);
+    let second = studio.worker().await;
+    studio.until(adopted, |record| record.render.counts.submit == 1).await;
+    studio.fake.finish(&format!("rq-{adopted}-1"));
+
+    studio.until_status(adopted, Status::Completed).await;
+    second.stop().await;
+    assert_eq!(studio.fake.submits(), 2);
 }
 
 /// Its node could not report the end, so the farm never hears of it.
