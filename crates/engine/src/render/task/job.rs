@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::is_quiet;
-use tidemill_domain::render::polling::job_pause;
+use tidemill_domain::render::polling::{job_pause, leftover_pause};
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
 use tidemill_store::crash_point;
 use tidemill_store::render::OrphanJob;
@@ -103,23 +103,30 @@ impl Task {
         let mut watching = JobWatch::new(self.worker.now(), Duration::ZERO, silent_for);
         let mut stop = self.worker.is_stopping.subscribe();
         let worker = self.worker.clone();
+        let mut failing_since = None;
         loop {
-            match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
+            let pause = match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
                 // A file that is left is not rendered, so nothing waits for the NAS. The next sweep tries again.
                 Ok(DropResult::Gone | DropResult::FileLeft) => break,
-                Ok(DropResult::Running) => {}
+                Ok(DropResult::Running) => {
+                    failing_since = None;
+                    worker.options.farm_pause
+                }
                 Err(trouble) => {
                     orphan_job::warn_of_trouble(&leftover, &trouble);
                     // Only the farm knows that a node is busy with it. Renders do not wait for what nobody says.
                     self.free_place();
+                    let now = worker.now();
+                    let failing_for = now.since(*failing_since.get_or_insert(now));
+                    leftover_pause(failing_for, worker.options.farm_pause)
                 }
-            }
+            };
+            // Reserved, so that no other worker does it too.
+            orphan_job::keep(&worker, &leftover, pause).await;
             tokio::select! {
                 _told = stop.wait_for(|stop| *stop) => return,
-                () = tokio::time::sleep(worker.options.farm_pause) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            // Reserved, so that no other worker does it too.
-            orphan_job::keep(&worker, &leftover).await;
         }
         self.free_place();
     }
