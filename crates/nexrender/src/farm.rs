@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::render::answer::{
-    Absence, Dialect, FarmCall, Manner, RemoteJob, is_about, is_another, read,
+    Absence, Dialect, FarmCall, LearnedAbsence, Manner, RemoteJob, is_about, is_another, is_of_another, read,
 };
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
@@ -71,8 +71,8 @@ pub struct NexrenderFarm {
     address: Address,
     caller: Caller,
     dialect: Dialect,
-    /// How it said in the last check that it has no such job.
-    absence: Mutex<Option<Absence>>,
+    /// How it says in its checks that it has no such job.
+    absence: Mutex<LearnedAbsence>,
 }
 
 impl NexrenderFarm {
@@ -84,17 +84,28 @@ impl NexrenderFarm {
 
     fn manner(&self) -> Manner {
         let manner = Manner::from(self.dialect);
-        let learned = || *self.absence.lock().unwrap_or_else(PoisonError::into_inner);
+        let learned = || self.absence.lock().unwrap_or_else(PoisonError::into_inner).known();
         Manner { absence: manner.absence.or_else(learned), ..manner }
     }
 
-    /// Needs the secret, which the health of the open server does not. Remembers how it says that it has no such job.
+    /// Whether it is the open server, which gives jobs no names of its own.
+    fn keeps_names(&self) -> bool {
+        self.manner().absence == Some(Absence::Empty)
+    }
+
+    /// Needs the secret, which the health of the open server does not. Learns how it says that it has no such job: who
+    /// suddenly says it otherwise is a proxy, and would make every job a lost one.
     async fn look_for_nobody(&self) -> Result<(), Trouble> {
         let Some(url) = self.address.job(NOBODY) else { return Ok(()) };
         let (status, body) = self.caller.call(Method::GET, url, None).await?;
         read(FarmCall::Look, status, &body, self.dialect.into())?;
-        *self.absence.lock().unwrap_or_else(PoisonError::into_inner) = Absence::of(status, &body);
-        Ok(())
+        let Some(seen) = Absence::of(status, &body) else { return Ok(()) };
+        if self.absence.lock().unwrap_or_else(PoisonError::into_inner).learn(seen) {
+            return Ok(());
+        }
+        let message =
+            format!("{} said otherwise before that it has no such job ({status})", self.address.name);
+        Err(Trouble::new(Failure::NotNexrender, &message))
     }
 
     /// The job of this name, if nexrender has it. With a document, it has to be that one: another queue may use the
@@ -170,7 +181,7 @@ impl Farm for NexrenderFarm {
             }
             let (status, is_json) = self.caller.head_of(self.address.jobs()).await?;
             match status {
-                200 if is_json => Ok(()),
+                200 if is_json => self.look_for_nobody().await,
                 401 | 403 | 408 | 425 | 429 | 500.. => {
                     read(FarmCall::Look, status, "it does not list its jobs", self.manner()).map(drop)
                 }
@@ -196,8 +207,7 @@ impl Farm for NexrenderFarm {
                 Err(lost) => return self.search(&name, document, lost.into()).await,
             };
             match read(FarmCall::Submit, status, &body, self.manner()) {
-                // A server may choose another name, but not describe another job.
-                Ok(Some(_)) if !is_about(&body, &name) && is_another(&body, document) => {
+                Ok(Some(_)) if is_of_another(&body, &name, document, self.keeps_names()) => {
                     let message = format!("nexrender answers about another job than {name}");
                     self.search(&name, document, Trouble::new(Failure::NexrenderDown, &message)).await
                 }

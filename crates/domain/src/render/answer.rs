@@ -10,10 +10,15 @@
 //!
 //! The open-source server has no 404: an unknown path answers 204, and an unknown job 200 with an empty body.
 
+mod absence;
+
+pub use absence::{Absence, LearnedAbsence};
+
 use super::document::COPY_MODULE;
 use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble, classify};
 use super::path::NodePath;
 use super::phase::Phase;
+use super::uid::Uid;
 use serde_json::{Map, Value};
 
 crate::words! {
@@ -78,26 +83,6 @@ fn differs(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// How a farm says that it has no such job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Absence {
-    /// The open-source server: 200 without a body.
-    Empty,
-    /// The others: 404.
-    NotFound,
-}
-
-impl Absence {
-    /// None if the answer to a look-up says something else.
-    pub fn of(status: u16, body: &str) -> Option<Self> {
-        match status {
-            404 => Some(Self::NotFound),
-            200..=299 if status != 204 && body.trim().is_empty() => Some(Self::Empty),
-            _ => None,
-        }
-    }
-}
-
 /// How a farm speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
@@ -108,14 +93,30 @@ pub struct Manner {
 
 impl From<Dialect> for Manner {
     fn from(dialect: Dialect) -> Self {
-        Self { dialect, absence: (dialect == Dialect::Oss).then_some(Absence::Empty) }
+        let absence = match dialect {
+            Dialect::Auto => None,
+            Dialect::Oss => Some(Absence::Empty),
+            Dialect::Cloud => Some(Absence::NotFound),
+        };
+        Self { dialect, absence }
     }
 }
 
 /// Whether an answer is about the job of this name. A proxy or a cache may answer with another one.
 pub fn is_about(body: &str, name: &str) -> bool {
+    has_name(body, |found| found == name)
+}
+
+/// Whether the answer to the submission of `document` is about another job than that of this name. A server that does
+/// not keep names may choose another one, but not one of our form, and may not describe another job.
+pub fn is_of_another(body: &str, name: &str, document: &Value, keeps_names: bool) -> bool {
+    let has_our_form = |found: &str| found.parse::<Uid>().is_ok();
+    !is_about(body, name) && (keeps_names || has_name(body, has_our_form) || is_another(body, document))
+}
+
+fn has_name(body: &str, is_it: impl Fn(&str) -> bool) -> bool {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(body) else { return false };
-    ["uid", "id"].into_iter().any(|key| fields.get(key).and_then(Value::as_str) == Some(name))
+    ["uid", "id"].into_iter().any(|key| fields.get(key).and_then(Value::as_str).is_some_and(&is_it))
 }
 
 /// None means that nexrender has no such job.
@@ -313,6 +314,8 @@ mod tests {
         assert_eq!(said(Dialect::Oss), Err(Failure::NotNexrender));
         assert_eq!((said(Dialect::Auto), said(Dialect::Cloud)), (Ok(None), Ok(None)));
         assert_eq!(read(FarmCall::Look, 200, "", Dialect::Oss.into()), Ok(None));
+        let empty = read(FarmCall::Look, 200, "", Dialect::Cloud.into()).unwrap_err();
+        assert_eq!(empty.failure, Failure::NotNexrender);
     }
 
     #[test]
@@ -335,6 +338,21 @@ mod tests {
         for body in [r#"{"uid":"rq-1-2","state":"finished"}"#, r#"{"state":"finished"}"#, "[]", ""] {
             assert!(!is_about(body, "rq-1-1"), "{body}");
         }
+    }
+
+    #[test]
+    fn an_answer_to_a_submission_is_ours_unless_it_has_another_name_of_ours_or_another_job() {
+        let document = serde_json::json!({ "template": { "src": "a" } });
+        let is_of_another = |body: &str, keeps| is_of_another(body, "rq-1-1", &document, keeps);
+
+        for keeps_names in [true, false] {
+            assert!(!is_of_another(r#"{"uid":"rq-1-1","state":"queued"}"#, keeps_names));
+            assert!(is_of_another(r#"{"uid":"rq-9-9","state":"queued"}"#, keeps_names));
+            assert!(is_of_another(r#"{"id":"rq-1-2","status":"queued"}"#, keeps_names));
+            assert!(is_of_another(r#"{"id":"job_abc","template":{"src":"b"}}"#, keeps_names));
+        }
+        let chosen = r#"{"id":"job_abc","uid":"uid_xyz","status":"queued","template":{"src":"a"}}"#;
+        assert_eq!((is_of_another(chosen, false), is_of_another(chosen, true)), (false, true));
     }
 
     #[test]

@@ -65,9 +65,15 @@ fn filled<'a>(gfx: &'a GfxData, mapping: &Mapping) -> BTreeSet<&'a Field> {
             Some(line) => !is_expression(&line.target),
             None => matches!(field, Field::Flag { .. }),
         };
-        has_layer && text.as_deref().is_some_and(|text| !text.trim().is_empty())
+        has_layer && text.as_deref().is_some_and(|text| !is_blank(text))
     };
     gfx.fields.iter().filter(is_filled).map(|(field, _)| field).collect()
+}
+
+/// Whether nothing of the text is seen: it has only spaces, and characters that no font shows.
+fn is_blank(text: &str) -> bool {
+    let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    text.chars().all(|c| c.is_whitespace() || is_hidden(c))
 }
 
 fn is_expression(target: &Target) -> bool {
@@ -115,6 +121,8 @@ mod tests {
             "{}",
             r#"{"slots": []}"#,
             r#"{"slots": [{"slot_number": 1, "fields": {"name": " ", "country": null}}]}"#,
+            r#"{"slots": [{"slot_number": 1, "fields": {"name": "\u200b"}}]}"#,
+            r#"{"slots": [{"slot_number": 1, "fields": {"name": " \ufeff\u2060\u00ad\u200f"}}]}"#,
         ] {
             assert_eq!(found(data, &profile()), [blank], "{data}");
             assert_eq!(found(data, &Profile { min_slots: Some(0), ..profile() }), [""; 0], "{data}");

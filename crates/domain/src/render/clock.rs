@@ -39,6 +39,14 @@ pub struct Seen {
     pub changed_at: Timestamp,
 }
 
+/// After so long without a change, the farm may have been away when the node reported the end.
+const QUIET_AFTER: Duration = Duration::from_secs(10);
+
+/// Whether to look for the film although the farm does not say that the job has ended.
+pub fn is_quiet(seen: Seen, now: Timestamp) -> bool {
+    seen.phase.is_remote() && now.since(seen.changed_at) >= QUIET_AFTER
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Fine,
@@ -111,6 +119,21 @@ mod tests {
         check(Phase::Encoding, Some(100), 200, 499, Verdict::Fine);
         check(Phase::Encoding, Some(100), 200, 500, Verdict::Over(Failure::Stalled));
         check(Phase::Validating, Some(100), 200, 1_000_000, Verdict::Fine);
+    }
+
+    #[test]
+    fn a_job_of_which_nothing_is_heard_for_ten_seconds_is_quiet() {
+        let seen = |phase, changed| Seen {
+            phase,
+            submitted_at: at(0),
+            started_at: Some(at(100)),
+            changed_at: at(changed),
+        };
+
+        assert!(!is_quiet(seen(Phase::Rendering, 200), at(209)));
+        assert!(is_quiet(seen(Phase::Rendering, 200), at(210)));
+        assert!(is_quiet(seen(Phase::WaitingForNode, 200), at(210)), "it missed the beginning, too");
+        assert!(!is_quiet(seen(Phase::Validating, 200), at(210)));
     }
 
     #[test]

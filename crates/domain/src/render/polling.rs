@@ -34,6 +34,14 @@ pub fn job_pause(age: Duration, longest: Duration) -> Duration {
     (age / JOB_PAUSE_SHARE).max(JOB_PAUSE_FIRST).min(longest)
 }
 
+/// The longest pause between two tries to take a job out of nexrender.
+const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// The pause before the next try to take a job out of nexrender, after the tries have failed for `age`.
+pub fn leftover_pause(age: Duration, shortest: Duration) -> Duration {
+    (age / JOB_PAUSE_SHARE).min(LEFTOVER_PAUSE_MAX).max(shortest)
+}
+
 /// The longest pause between two checks of the backends while one of them fails: renders wait for its return.
 pub const CHECK_PAUSE_FAILED: Duration = Duration::from_secs(2);
 
@@ -101,6 +109,17 @@ mod tests {
 
         assert_eq!(pauses([0, 4, 10, 20, 3_600]), [1, 1, 2, 4, 5]);
         assert_eq!(job_pause(Duration::ZERO, Duration::from_millis(10)), Duration::from_millis(10));
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_taken_out_is_tried_less_and_less_often() {
+        let pauses = |ages: [u64; 4]| {
+            ages.map(|age| leftover_pause(Duration::from_secs(age), Duration::from_secs(5)).as_secs())
+        };
+
+        assert_eq!(pauses([0, 25, 600, 86_400]), [5, 5, 120, 300]);
+        let long = Duration::from_secs(3_600);
+        assert_eq!(leftover_pause(Duration::ZERO, long), long);
     }
 
     #[test]

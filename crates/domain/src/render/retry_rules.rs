@@ -5,13 +5,12 @@
 //! | nexrender down, unexpected | 3 | 60 s | × 2 | same | |
 //! | unanswered | 3 | 60 s | × 2 | same | yes |
 //! | job lost | 3 | 5 s | × 2 | new | |
-//! | not picked | 3 | 60 s | × 2 | new | yes |
 //! | render failed | 3 | 60 s | × 2 | new | |
 //! | timed out, stalled | 2 | 60 s | × 2 | new | |
 //! | output invalid | 3 | 60 s | no | new | |
 //! | NAS failed | 3 | 30 s | no | same: only the upload again | |
 //! | object store down | always, uncounted | 30 s | no | same: only the upload again | yes |
-//! | template missing or not fit, rejected, name taken, NAS refused, conflict, worker lost | never | | | | yes |
+//! | template missing or not fit, rejected, name taken, not picked, NAS refused, conflict, worker lost | never | | | | yes |
 //! | refused, asset missing, cancelled in nexrender, not approved | never | | | | |
 //! | wrong secret, not nexrender, path not mapped, NAS unwritable or not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
 //!

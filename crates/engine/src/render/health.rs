@@ -100,7 +100,7 @@ pub(super) struct Vitals {
     pub(super) poll: Option<Monotonic>,
     /// The last check of the farm, the storage and the inspector.
     pub(super) checked: Option<(Monotonic, [Option<Trouble>; 3])>,
-    /// Whether the waits of renders were ended since the last check that failed.
+    /// Whether the waits of renders were ended since the last check that failed, or the first failure of a render.
     pub(super) has_ended_waits: bool,
     /// The last response time of the farm.
     pub(super) farm_took: Option<Duration>,

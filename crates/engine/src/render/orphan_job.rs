@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::lifecycle::File;
+use tidemill_domain::render::polling::leftover_pause;
 use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid, gfx, output};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
@@ -128,10 +129,11 @@ async fn discard(worker: &WorkerContext, leftover: &OrphanJob) -> Result<(), Tro
     worker.storage.discard_part(&worker.options.places.output(uid, revision, &title, extension, date)).await
 }
 
-/// Reserves it for this worker for another while.
-pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob) {
+/// Reserves it for this worker for this pause and another while.
+pub(super) async fn keep(worker: &WorkerContext, leftover: &OrphanJob, pause: Duration) {
     let (render, epoch) = (leftover.render, leftover.epoch);
-    let kept = transact(&worker.store, async |tx| tx.renders().keep_leftover(render, epoch, KEPT_FOR).await);
+    let kept_for = pause + KEPT_FOR;
+    let kept = transact(&worker.store, async |tx| tx.renders().keep_leftover(render, epoch, kept_for).await);
     if let Err(error) = kept.await {
         tracing::debug!(%error, "job {} may be seen to by others as well", leftover.remote_job);
     }
@@ -154,7 +156,11 @@ pub(super) async fn sweep(worker: &WorkerContext) -> Result<usize, StoreError> {
         match drop_once(worker, leftover, &mut watching).await {
             Ok(DropResult::Gone) => gone += 1,
             Ok(DropResult::Running | DropResult::FileLeft) => {}
-            Err(trouble) => warn_of_trouble(leftover, &trouble),
+            Err(trouble) => {
+                warn_of_trouble(leftover, &trouble);
+                let pause = leftover_pause(now.since(leftover.since), worker.options.farm_pause);
+                keep(worker, leftover, pause).await;
+            }
         }
     }
     Ok(gone)

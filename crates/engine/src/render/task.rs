@@ -51,6 +51,8 @@ pub(super) struct Task {
     logged_words: LoggedWords,
     /// The file that passed the checks.
     checked: Option<Sight>,
+    /// The file that did not, while its job may still be running.
+    bad_film: Option<Sight>,
 }
 
 /// The result of an action, and what is recorded with it.
@@ -75,6 +77,7 @@ struct NewNotes {
     previous_path: Option<String>,
     /// Kept in memory: it means nothing to another worker.
     checked: Option<Sight>,
+    bad_film: Option<Sight>,
 }
 
 impl NewNotes {
@@ -129,6 +132,7 @@ impl Task {
             polled_since: None,
             logged_words: LoggedWords::default(),
             checked: None,
+            bad_film: None,
         }
     }
 
@@ -281,8 +285,10 @@ impl Task {
             return self.lost();
         }
         self.pause(&worked);
+        self.end_first_wait(&done.work, &worked);
         self.document = done.noted.document.or(self.document.take());
         self.checked = done.noted.checked.or(self.checked);
+        self.bad_film = done.noted.bad_film.or(self.bad_film);
         self.held.is_at(worked.record.render.phase);
         match act {
             // The job to be removed is in the row as it was.

@@ -139,19 +139,22 @@ async fn check_once(worker: &WorkerContext) -> Next {
         worker.vitals().has_ended_waits = false;
         return Next::AtMost(CHECK_PAUSE_FAILED);
     }
-    if !worker.vitals().has_ended_waits {
+    // Before they are ended: one that begins meanwhile is left to the next check.
+    let has_ended_waits = std::mem::replace(&mut worker.vitals().has_ended_waits, true);
+    if !has_ended_waits {
         let name = &worker.options.name;
         match transact(&worker.store, async |tx| tx.renders().end_waits(name).await).await {
+            Ok(0) => {}
             Ok(ended) => {
-                worker.vitals().has_ended_waits = true;
-                if ended > 0 {
-                    let renders = plural(ended, "render", "renders");
-                    tracing::info!(ended, worker = name, "all is well again: the wait of {renders} ended");
-                    worker.look_again.notify_one();
-                }
+                let renders = plural(ended, "render", "renders");
+                tracing::info!(ended, worker = name, "all is well again: the wait of {renders} ended");
+                worker.look_again.notify_one();
             }
-            // The next check tries again.
-            Err(error) => tracing::warn!(%error, "the waits of renders could not be ended"),
+            Err(error) => {
+                // The next check tries again.
+                worker.vitals().has_ended_waits = false;
+                tracing::warn!(%error, "the waits of renders could not be ended");
+            }
         }
     }
     Next::Rest

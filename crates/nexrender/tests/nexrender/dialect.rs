@@ -3,7 +3,8 @@
 use crate::http::{Answer, Http, ReceivedCall};
 use crate::site::uid;
 use serde_json::{Value, json};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tidemill_domain::render::answer::Dialect;
@@ -131,6 +132,57 @@ async fn a_farm_that_lacks_jobs_with_an_empty_answer_does_not_lack_one_with_404(
     assert_eq!(after.unwrap_err().failure, Failure::NotNexrender);
 }
 
+/// Its proxy loses the jobs, but not the health.
+#[tokio::test]
+async fn a_farm_that_suddenly_lacks_jobs_in_another_way_is_not_believed() {
+    let (is_lost, server) = losing(
+        |asked| match asked.line.as_str() {
+            "GET /api/v1/health" => Some((200, "", "ok".into())),
+            _ => Some((200, "", String::new())),
+        },
+        Some((404, "", "Not Found".into())),
+    );
+    let farm = farm(&server.url, Dialect::Auto);
+    farm.check().await.unwrap();
+
+    is_lost.store(true, Ordering::SeqCst);
+    for _ in 0..10 {
+        assert_eq!(farm.check().await.unwrap_err().failure, Failure::NotNexrender);
+        assert_eq!(farm.look("rq-1-1").await.unwrap_err().failure, Failure::NotNexrender);
+    }
+    is_lost.store(false, Ordering::SeqCst);
+
+    assert_eq!((farm.check().await, farm.look("rq-1-1").await), (Ok(()), Ok(None)));
+}
+
+#[tokio::test]
+async fn a_farm_of_the_document_that_suddenly_answers_nothing_is_not_believed() {
+    let (is_lost, server) = losing(document, Some((200, "", String::new())));
+
+    for dialect in [Dialect::Auto, Dialect::Cloud] {
+        let farm = farm(&server.url, dialect);
+        farm.check().await.unwrap();
+        is_lost.store(true, Ordering::SeqCst);
+        let (looked, checked) = (farm.look("job_abc123").await, farm.check().await);
+        is_lost.store(false, Ordering::SeqCst);
+
+        assert_eq!(looked.unwrap_err().failure, Failure::NotNexrender, "{dialect:?}");
+        assert_eq!(checked.unwrap_err().failure, Failure::NotNexrender, "{dialect:?}");
+    }
+}
+
+/// A server that answers like this about each job while it is told to.
+fn losing(answer: fn(&ReceivedCall) -> Answer, lost: Answer) -> (Arc<AtomicBool>, Http) {
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let losing = is_lost.clone();
+    let server =
+        Http::start(move |asked| match losing.load(Ordering::SeqCst) && asked.line.contains("/jobs/") {
+            true => lost.clone(),
+            false => answer(asked),
+        });
+    (is_lost, server)
+}
+
 #[tokio::test]
 async fn an_answer_about_another_job_is_never_taken_for_ours() {
     let another =
@@ -150,6 +202,23 @@ async fn an_answer_about_another_job_is_never_taken_for_ours() {
     assert_eq!(unsent.unwrap_err().failure, Failure::NotNexrender);
     assert_eq!(submitted.unwrap_err().failure, Failure::NexrenderDown);
     assert_eq!((cache.count("POST"), mixed.count("POST")), (0, 1));
+}
+
+/// It names a job of ours that is not this one, and says nothing else about it.
+#[tokio::test]
+async fn an_answer_with_the_name_of_another_job_of_ours_is_never_taken_for_ours() {
+    let mixed = Http::start(|asked| match asked.line.starts_with("POST") {
+        true => said(200, &json!({"uid": "rq-9-9", "state": "queued"})),
+        false => Some((200, "", String::new())),
+    });
+
+    for (posts, dialect) in [(1, Dialect::Auto), (2, Dialect::Oss)] {
+        let document = json!({"template": {"src": "a"}});
+        let submitted = farm(&mixed.url, dialect).submit(uid(1), &document).await;
+
+        assert_eq!(submitted.unwrap_err().failure, Failure::NexrenderDown, "{dialect:?}");
+        assert_eq!((mixed.count("POST"), mixed.count("DELETE")), (posts, 0));
+    }
 }
 
 #[tokio::test]

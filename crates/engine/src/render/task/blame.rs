@@ -1,8 +1,8 @@
 //! Whose fault a failure is: that of one render, or of a backend, without which no render can succeed.
 
 use super::{ActResult, Task};
-use tidemill_domain::render::Concern;
 use tidemill_domain::render::failure::Backend;
+use tidemill_domain::render::{Concern, Failure, Work};
 use tidemill_store::render::Worked;
 
 impl Task {
@@ -17,6 +17,16 @@ impl Task {
         match checked {
             Ok(()) => ActResult { work: done.work.of_one_render(), ..done },
             Err(_) => done,
+        }
+    }
+
+    /// Lets the next check that passes end the wait after the first failure: a farm that only restarts may be back before
+    /// a check sees that it was away. Later failures wait, because they may be the render's own.
+    pub(super) fn end_first_wait(&self, work: &Work, worked: &Worked) {
+        let is_down = matches!(work, Work::Failed(trouble) if trouble.failure == Failure::NexrenderDown);
+        if is_down && worked.record.render.counts.submit == 1 {
+            self.worker.vitals().has_ended_waits = false;
+            self.worker.check_again.notify_one();
         }
     }
 

@@ -40,17 +40,17 @@ impl Task {
         }
     }
 
-    /// Whether a whole and good film is in staging, of a job that may be running.
-    pub(super) async fn has_film(&self) -> bool {
+    /// The film in staging of a job that may be running, and whether it is whole and good. None if there is none, or it
+    /// was judged before.
+    pub(super) async fn film(&self) -> Option<(Sight, bool)> {
         let looked = async {
             let staged = self.staged().await?;
-            if self.worker.storage.settled(&staged.local, self.worker.options.quiet).await?.is_none() {
-                return Ok(false);
-            }
+            let sight = self.worker.storage.settled(&staged.local, self.worker.options.quiet).await?;
+            let Some(sight) = sight.filter(|sight| self.bad_film != Some(*sight)) else { return Ok(None) };
             let (_, verdict) = self.judged(&staged, &self.profile().await?).await?;
-            Ok::<_, Trouble>(verdict.is_good())
+            Ok::<_, Trouble>(Some((sight, verdict.is_good())))
         };
-        looked.await.unwrap_or(false)
+        looked.await.ok().flatten()
     }
 
     pub(super) async fn validate(&self) -> Result<ActResult, Trouble> {

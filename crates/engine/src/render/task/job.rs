@@ -5,7 +5,8 @@ use crate::render::orphan_job::{self, DropResult, JobWatch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
-use tidemill_domain::render::polling::job_pause;
+use tidemill_domain::render::clock::is_quiet;
+use tidemill_domain::render::polling::{job_pause, leftover_pause};
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
 use tidemill_store::crash_point;
 use tidemill_store::render::OrphanJob;
@@ -36,12 +37,19 @@ impl Task {
     /// been away when the node reported that, and hears of it no more.
     async fn or_film(&self, looked: Result<ActResult, Trouble>) -> Result<ActResult, Trouble> {
         let is_end = matches!(&looked, Ok(ActResult { work: Work::Reported(report), .. }) if report.is_end());
-        if is_end || !self.has_film().await {
-            return looked;
+        let film = if is_end { None } else { self.film().await };
+        match film {
+            None => looked,
+            Some((sight, false)) => looked.map(|done| {
+                let noted = NewNotes { bad_film: Some(sight), ..done.noted };
+                ActResult { work: done.work, noted }
+            }),
+            Some((_, true)) => {
+                let id = self.held.id;
+                tracing::info!(render.id = %id, "the file of render {id} is there, although nexrender does not say so");
+                Ok(Work::OutputFound.into())
+            }
         }
-        let id = self.held.id;
-        tracing::info!(render.id = %id, "the file of render {id} is there, although nexrender does not say so");
-        Ok(Work::OutputFound.into())
     }
 
     /// The job, or none if the farm does not have it, and still not after a pause: one answer may come from a proxy, or
@@ -57,15 +65,19 @@ impl Task {
         }
     }
 
-    /// Polls after a pause. A farm that is only restarting costs the render nothing.
+    /// Polls after a pause. A farm that is only restarting costs the render nothing. It may restart between two polls, so
+    /// the film of a job that has been quiet for a while is looked for, too.
     pub(super) async fn poll(&self) -> Result<ActResult, Trouble> {
         let options = &self.worker.options;
+        let is_quiet = self.record.seen().is_some_and(|seen| is_quiet(seen, self.at));
         let mut silent_since = None;
         loop {
             let age = self.polled_since.map(|since| self.worker.now().since(since)).unwrap_or_default();
             tokio::time::sleep(job_pause(age, options.farm_pause)).await;
             match self.look_twice().await {
-                Ok(job) if silent_since.is_some() => return self.or_film(Ok(self.reported(job))).await,
+                Ok(job) if is_quiet || silent_since.is_some() => {
+                    return self.or_film(Ok(self.reported(job))).await;
+                }
                 Ok(job) => return Ok(self.reported(job)),
                 Err(trouble) if trouble.failure.may_be_a_blip() => {
                     let now = self.worker.now();
@@ -91,23 +103,30 @@ impl Task {
         let mut watching = JobWatch::new(self.worker.now(), Duration::ZERO, silent_for);
         let mut stop = self.worker.is_stopping.subscribe();
         let worker = self.worker.clone();
+        let mut failing_since = None;
         loop {
-            match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
+            let pause = match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
                 // A file that is left is not rendered, so nothing waits for the NAS. The next sweep tries again.
                 Ok(DropResult::Gone | DropResult::FileLeft) => break,
-                Ok(DropResult::Running) => {}
+                Ok(DropResult::Running) => {
+                    failing_since = None;
+                    worker.options.farm_pause
+                }
                 Err(trouble) => {
                     orphan_job::warn_of_trouble(&leftover, &trouble);
                     // Only the farm knows that a node is busy with it. Renders do not wait for what nobody says.
                     self.free_place();
+                    let now = worker.now();
+                    let failing_for = now.since(*failing_since.get_or_insert(now));
+                    leftover_pause(failing_for, worker.options.farm_pause)
                 }
-            }
+            };
+            // Reserved, so that no other worker does it too.
+            orphan_job::keep(&worker, &leftover, pause).await;
             tokio::select! {
                 _told = stop.wait_for(|stop| *stop) => return,
-                () = tokio::time::sleep(worker.options.farm_pause) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            // Reserved, so that no other worker does it too.
-            orphan_job::keep(&worker, &leftover).await;
         }
         self.free_place();
     }

@@ -2,6 +2,7 @@
 
 use super::studio::{Studio, until};
 use super::world::Node;
+use std::time::Duration;
 use tidemill_domain::render::{Failure, Phase, Report, Status};
 use tidemill_store::scratch::Scratch;
 
@@ -69,6 +70,27 @@ async fn a_job_about_which_the_farm_says_nothing_keeps_no_place() {
     studio.fake.finish("rq-1-1");
     until(|| studio.fake.state().removed == ["rq-1-1"]).await;
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_taken_out_is_tried_less_and_less_often() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    studio.until_phase(id, Phase::Rendering).await;
+    studio.cancel(id).await;
+    studio.until_status(id, Status::Cancelled).await;
+    studio.fake.state().poison = Some(("rq-1-", Failure::WrongSecret));
+    worker.until(|health| health.busy == 0).await;
+
+    studio.clock.advance(Duration::from_secs(500));
+    let looks = studio.fake.calls("look");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    let more = studio.fake.calls("look") - looks;
+    worker.stop().await;
+    assert!(more <= 3, "one that was on its way, one here, one of the sweep: {more}");
 }
 
 async fn a_dashboard_cancels_by_sql(scratch: Scratch) {

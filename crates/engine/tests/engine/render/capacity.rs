@@ -3,10 +3,13 @@
 use super::studio::{Studio, until};
 use super::world::Node;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::pool::{PoolName, Settings};
-use tidemill_domain::render::{RenderId, Status};
+use tidemill_domain::render::retry_rules::Patience;
+use tidemill_domain::render::{Failure, Policy, RenderId, Status};
 use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::render::Licence;
 use tidemill_store::pool::Defined;
@@ -51,6 +54,48 @@ async fn a_worker_has_no_more_jobs_at_the_farm_than_it_has_places(scratch: Scrat
     worker.stop().await;
 
     assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (5, 2));
+}
+
+/// Their jobs go on at the farm; what nobody can ask about keeps no place, and what is new gets one.
+#[tokio::test]
+async fn an_outage_that_fails_every_render_leaves_the_places_to_those_that_follow() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    let mut ids = Vec::new();
+    for _ in 0..60 {
+        ids.push(studio.order().await);
+    }
+    let worker = studio
+        .worker_with(|options| {
+            let policy = Policy::new(Patience::new(Some(0), None).unwrap());
+            options.policy = Policy { lease_for: options.policy.lease_for, ..policy };
+            options.farm_pause = Duration::from_millis(500);
+        })
+        .await;
+    let most = Arc::new(AtomicUsize::new(0));
+    let (handle, seen) = (worker.handle.clone(), most.clone());
+    let watching = tokio::spawn(async move {
+        loop {
+            seen.fetch_max(handle.health().busy, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    until(|| studio.fake.submits() == 2).await;
+
+    for call in ["submit", "look"] {
+        studio.fake.breaks(call, Failure::NexrenderDown);
+    }
+    for id in ids {
+        studio.until_status(id, Status::Failed).await;
+    }
+    studio.fake.mend();
+    studio.fake.set_node(Node::Fast);
+    let last = studio.order().await;
+    studio.until_status(last, Status::Completed).await;
+    watching.abort();
+    worker.stop().await;
+
+    assert_eq!((most.load(Ordering::SeqCst), studio.fake.submits()), (2, 3));
 }
 
 #[tokio::test]

@@ -25,17 +25,21 @@ async fn a_farm_that_is_down_is_asked_again_later_and_the_attempt_is_counted() {
     studio.fake.breaks("submit", Failure::NexrenderDown);
     let id = studio.order().await;
     let worker = studio.worker().await;
-    let record = studio.until(id, |record| record.render.counts.submit == 1).await;
+    // The check passes, so nothing is waited for after the first failure.
+    let record = studio.until(id, |record| record.render.counts.submit == 2).await;
 
     assert_eq!(record.render.status, Status::Pending);
     let wait = record.render.run_after.since(studio.clock.now());
-    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+    assert!(wait > Duration::from_secs(100) && wait <= Duration::from_secs(120), "{wait:?}");
+    let checks = studio.fake.calls("farm_check");
+    until(|| studio.fake.calls("farm_check") > checks + 2).await;
+    assert_eq!(studio.record(id).await.render.run_after, record.render.run_after);
     studio.fake.mend();
-    studio.clock.advance(Duration::from_secs(60));
+    studio.clock.advance(Duration::from_secs(120));
     studio.until_status(id, Status::Completed).await;
     worker.stop().await;
-    // The name of the first attempt is never used again.
-    assert_eq!(studio.fake.state().submitted[0].to_string(), "rq-1-2");
+    // The names of the first attempts are never used again.
+    assert_eq!(studio.fake.state().submitted[0].to_string(), "rq-1-3");
 }
 
 #[tokio::test]

@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) documents: Vec<Value>,
     pub(super) removed: Vec<String>,
     pub(super) running_most: usize,
+    /// The next call of this name fails like this.
+    breaks_once: Option<(&'static str, Failure)>,
     /// What is wrong, by the name of the call.
     pub(super) troubles: BTreeMap<&'static str, Trouble>,
     pub(super) staged: BTreeMap<String, Vec<u8>>,
@@ -98,6 +100,10 @@ impl Fake {
         self.state().troubles.insert(call, Trouble::new(failure, "as the test wants it"));
     }
 
+    pub(super) fn breaks_once(&self, call: &'static str, failure: Failure) {
+        self.state().breaks_once = Some((call, failure));
+    }
+
     pub(super) fn mend(&self) {
         self.state().troubles.clear();
     }
@@ -151,7 +157,11 @@ impl Fake {
         if let Some(gate) = gate {
             gate.notified().await;
         }
-        self.state().troubles.get(call).cloned().map_or(Ok(()), Err)
+        let mut state = self.state();
+        match state.breaks_once.take_if(|(broken, _)| *broken == call) {
+            Some((_, failure)) => Err(Trouble::new(failure, "once")),
+            None => state.troubles.get(call).cloned().map_or(Ok(()), Err),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What the workers need dies: a node, the server of nexrender, its jobs, the database. Nothing is lost, and nothing is
 //! rendered again that was rendered.
 
-use super::site::{Farm, Site, eventually};
+use super::site::{Farm, Site, State, eventually};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
+use tidemill_domain::time::Clock;
+use tidemill_engine::SystemClock;
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
 
@@ -59,6 +61,49 @@ async fn a_server_that_was_away_costs_no_second_render() {
         assert_eq!((site.posted(id).len(), site.renders(id).len()), (1, 1));
     }
     assert!(worker.log().contains("is there, although nexrender does not say so"), "{}", worker.log());
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_render_that_waits_for_a_server_goes_on_when_the_server_is_back() {
+    let Some(farm) = Farm::own(1) else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    // The default.
+    let mut site = site.with("TIDEMILL_RENDER_BASE_RETRY_DELAY", "1m");
+    site.farm.mine().kill_server();
+    let id = site.order("").await;
+    let worker = site.worker("one");
+    let is_waiting = |state: &State| state.error_code.as_deref() == Some("TM1520");
+    let state = site.until(id, "put off", is_waiting).await;
+    assert_eq!((state.status.as_str(), state.attempts), ("pending", 1), "{state:?}");
+
+    site.farm.mine().restart_server().unwrap();
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
+    site.until(id, "completed", |state| state.status == "completed").await;
+    let took = clock.monotonic().since(begun);
+    let inventory = site.ended(&[id]).await;
+
+    assert!(took < Duration::from_secs(20), "{took:?}: {}", worker.log());
+    assert_eq!(inventory.outcomes[&id], ["retried", "completed"]);
+    assert_eq!((site.posted(id).len(), site.renders(id).len()), (1, 1));
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_farm_without_nodes_fails_a_render_and_keeps_no_job_of_it() {
+    let Some(farm) = Farm::own(0) else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    let site = site.with("TIDEMILL_RENDER_QUEUE_TIMEOUT", "2s");
+    let id = site.order("").await;
+
+    let worker = site.worker("one");
+    // Nothing of it is left in nexrender then.
+    let inventory = site.ended(&[id]).await;
+
+    let state = &inventory.states[&id];
+    assert_eq!((state.status.as_str(), state.error_code.as_deref()), ("failed", Some("TM1530")), "{state:?}");
+    assert_eq!((site.posted(id), site.renders(id)), (vec![format!("rq-{id}-1")], Vec::new()));
     worker.end();
 }
 
