@@ -93,7 +93,7 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let one = BatchPage::read(&mut tx, id).await?.ok_or_else(|| unknown_batch(id))?;
     let refusal = visit.refusal(Permission::Operate);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (times, back) = (visit.times(common.now), address(&visit.state, id));
+    let (times, back) = (visit.render_times(common.now), address(&visit.state, id));
     let [head, failed] = regions(&summary.context(&visit.state, &times, buttons, &back), &one);
     let title = format!("Batch {id}");
     let list = table("Failed renders", COLUMNS, &failed.markup());

@@ -86,7 +86,7 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let object = render::object(one.record.composition.as_deref());
     let refusal = visit.refusal_of(Permission::Operate, &object);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (times, back) = (visit.times(common.now), visit.state.path(&format!("/render/{id}")));
+    let (times, back) = (visit.render_times(common.now), visit.state.path(&format!("/render/{id}")));
     let context = summary.context(&visit.state, &times, buttons, &back);
     let regions = regions(&context, &summary, &one);
     let warnings = warnings(&mut tx, &one.record).await;
@@ -146,7 +146,7 @@ fn facts(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
             dl {
                 dt { "Composition" } dd { (value_or(record.composition.as_ref(), "none")) }
                 dt { "Cue item" } dd { (value_or(record.cue_item.as_ref(), "none")) }
-                dt { "On air" } dd { (or_soft(render.deadline.map(|at| times.in_zone(at, zone)), "unknown")) }
+                dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
                 dt { "Broadcast date" }
                 dd { (value_or(record.broadcast_date, "set when a worker claims it")) " " span.soft { "(" (zone) ")" } }
                 dt { "Priority" } dd { (record.priority) }

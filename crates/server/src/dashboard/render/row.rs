@@ -224,7 +224,7 @@ fn lateness(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Op
 pub(super) fn deadline(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
     html! {
         @if let Some(deadline) = record.render.deadline {
-            span.soft { "on air " } (context.times.in_zone(deadline, context.zone())) br;
+            span.soft { "on air " } (context.times.at(deadline)) br;
         }
         @match lateness(context, record, ahead) {
             Some(Late::By(by)) => { (state_word(Health::Bad, "late")) " by " (span(by)) br; }
