@@ -52,7 +52,8 @@ async fn a_filter_finds_only_what_the_action_can_change() {
     order(&app, 3).await;
     fail_next(&app).await;
 
-    let retried = post(&app, "retry", &json!({ "filter": {}, "reason": "x" })).await.json();
+    let retried =
+        post(&app, "retry", &json!({ "filter": { "composition": "Main" }, "reason": "x" })).await.json();
     assert_eq!((&retried["changed"], &retried["refused"]), (&json!([1]), &json!([])));
     let raised = json!({ "by": -3, "filter": { "composition": "Main", "text": "main" } });
     assert_eq!(post(&app, "prioritize", &raised).await.json()["changed"], json!([1, 2, 3]));
@@ -89,6 +90,14 @@ async fn a_request_that_makes_no_sense_changes_nothing() {
     for (path, body, part) in [
         ("cancel", json!({ "reason": "x" }), "either `ids` or `filter`"),
         ("cancel", json!({ "reason": "x", "ids": [1], "filter": {} }), "either `ids` or `filter`"),
+        ("cancel", json!({ "reason": "x", "filter": {} }), "the filter has no condition"),
+        (
+            "cancel",
+            json!({ "reason": "x", "filter": { "text": " ", "late": false } }),
+            "or name renders in `ids`",
+        ),
+        ("retry", json!({ "reason": "x", "filter": {} }), "the filter has no condition"),
+        ("prioritize", json!({ "by": 1, "filter": {} }), "the filter has no condition"),
         ("cancel", json!({ "reason": "x", "ids": [] }), "empty or too long"),
         ("cancel", json!({ "reason": "x", "ids": vec![1; SELECTED_MAX + 1] }), "empty or too long"),
         ("cancel", json!({ "reason": " ", "ids": [1] }), "reason"),
@@ -148,7 +157,7 @@ async fn a_token_for_other_compositions_changes_none_of_them() {
         app.ask(Method::POST, "/api/v1/renders/cancel", &headers, &body).await
     };
 
-    assert_eq!(cancel(json!({})).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(cancel(json!({ "status": "pending" })).await.status, StatusCode::FORBIDDEN);
     assert!(audited(&app, "render.cancel").await.is_empty(), "all or none");
     assert_eq!(cancel(json!({ "composition": "Lower" })).await.json()["changed"], json!([2]));
 }

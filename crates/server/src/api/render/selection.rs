@@ -62,11 +62,18 @@ fn selection(ids: Option<&[i64]>, filter: Option<&RenderMatch>) -> Result<Select
                 batch: found.batch.map(RenderId::new),
                 ..RenderFilter::default()
             };
-            Ok(Selection::Matching { filter, text: found.text.clone(), is_late: found.late })
+            let text = found.text.clone().filter(|text| !text.trim().is_empty());
+            if filter == RenderFilter::default() && text.is_none() && !found.late {
+                return Err(Problem::bad_request(
+                    "the filter has no condition",
+                    "give `status`, `composition`, `worker`, `date`, `batch`, `text` or `late`, or name renders in `ids`",
+                ));
+            }
+            Ok(Selection::Matching { filter, text, is_late: found.late })
         }
         (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
             "the request must have either `ids` or `filter`",
-            "send one of them; an empty filter matches all renders that the action can change",
+            "send one of them; a filter needs at least one condition",
         )),
     }
 }
