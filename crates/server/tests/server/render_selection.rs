@@ -72,6 +72,24 @@ async fn a_filter_finds_only_what_the_action_can_change() {
 }
 
 #[tokio::test]
+async fn what_a_person_has_rejected_is_retried_only_if_it_is_named() {
+    let app = app().await;
+    order(&app, 2).await;
+    fail_next(&app).await;
+    fail_next(&app).await;
+    let mut tx = app.store.begin().await.unwrap();
+    tx.execute_for_test("update render_queue set error_code = 'TM1557' where id = 1").await.unwrap();
+    tx.commit().await.unwrap();
+
+    let by_filter = json!({ "filter": { "status": "failed" }, "reason": "it is back" });
+    assert_eq!(post(&app, "retry", &by_filter).await.json()["changed"], json!([2]));
+    let of_batch = post(&app, "batches/1/retry", &json!({ "reason": "it is back" })).await;
+    assert_eq!(of_batch.json()["retried"], json!(0), "{of_batch:?}");
+    let named = json!({ "ids": [1], "reason": "the template is corrected" });
+    assert_eq!(post(&app, "retry", &named).await.json()["changed"], json!([1]));
+}
+
+#[tokio::test]
 async fn a_failed_render_says_what_to_do() {
     let app = app().await;
     order(&app, 1).await;
