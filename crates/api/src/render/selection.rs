@@ -62,6 +62,8 @@ shapes! {
     pub struct ChangedRenders {
         changed: Vec<i64>,
         refused: Vec<RefusedRender>,
+        /// Those that were not tried, because the database failed after others were changed. Send them again.
+        not_tried: Vec<i64>,
     }
 
     /// A render that was not changed.
