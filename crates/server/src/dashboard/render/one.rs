@@ -1,12 +1,13 @@
 //! The page of one render: state, attempts, checks, file and status changes; and the question before an action on it.
 
 use super::board::RenderSummary;
+use super::order_form::OrderNotice;
 use super::page::{off, tabs};
 use super::row::{RowContext, bar, button, deadline, lease, remedied, size, state, title, took, waiting};
 use super::selection::priority_fields;
 use super::text::indented;
 use super::{attempt, batch, clip, poster, report};
-use crate::api::{Id, Read, id as parse_id, render};
+use crate::api::{Id, QueryString, Read, id as parse_id, render};
 use crate::dashboard::part::{
     Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
     state as state_word, value_or,
@@ -78,7 +79,11 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, one: &R
     parts.into_iter().map(region).collect()
 }
 
-pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
+pub(crate) async fn page(
+    visit: PageContext,
+    Id(id): Id,
+    QueryString(notice): QueryString<OrderNotice>,
+) -> PageResult {
     let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let summary = RenderSummary::read(&mut tx).await?;
@@ -93,6 +98,7 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let content = html! {
         h1 { (title(&one.record)) " " span.soft { "#" (id) } }
         (tabs(&visit, ""))
+        (notice.banner())
         p { (off(refusal.as_deref())) }
         @for region in &regions { (region.markup()) }
         (data_panel(&visit, &one.record, &warnings))
