@@ -140,7 +140,7 @@ pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> P
 const fn means(action: Action) -> &'static str {
     match of_each(action) {
         Action::RenderCancel => {
-            "Waiting renders are cancelled at once. Workers notice within 15 seconds; a node that renders continues until it \
+            "Waiting renders are cancelled at once. Workers notice at their next heartbeat; a node that renders continues until it \
              is done, and the file is deleted."
         }
         Action::RenderRetry => {
