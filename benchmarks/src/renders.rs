@@ -42,7 +42,8 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its table. Returns an error if a claim was lost, or a render was not claimed exactly once.
+/// Runs the benchmark and prints its table. Returns an error if a claim was lost, a render was not claimed exactly once,
+/// or the default number of films took longer than the aim.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -80,6 +81,8 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
             "{completed} of {} films were published, after {rendered} renders",
             options.films
         );
+        let is_in_time = options.films != AIM_FILMS || seconds <= AIM_SECONDS;
+        ensure!(is_in_time, "{AIM_FILMS} films took {seconds:.0} s, and the aim is {AIM_SECONDS} s");
         Ok(())
     })
 }

@@ -134,9 +134,9 @@ shapes! {
         process: String = record.process.to_string(),
         /// `working`, `paused` or `draining`.
         state: &'static str = record.state.as_str(),
-        /// Renders that the worker has now.
+        /// Places at the farm that the worker uses: a render whose file is published uses none.
         in_flight: u32 = record.in_flight,
-        /// Maximum number of renders at once.
+        /// Maximum number of renders at the farm at once.
         capacity: u32 = record.capacity,
         /// Time of the last heartbeat.
         seen_at: Timestamp = record.seen_at,

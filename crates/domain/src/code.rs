@@ -205,7 +205,7 @@ codes! {
     1535 NasFailed -> Unreachable, "the NAS cannot be written now";
     1536 NasRefused -> Denied, "the NAS does not take the file";
     1537 NasNotMounted -> Unreachable, "the NAS is not mounted";
-    1538 OutputConflict -> Conflict, "another file has the final name";
+    1538 OutputConflict -> Conflict, "another file or object has the final name";
     1539 RenderKeyMissing -> Usage, "the key of the render's data is not configured";
     1540 RenderDataSealed -> Failure, "the data of the render cannot be decrypted";
     1541 BadRenderKey -> Usage, "the keys for the data of renders are not accepted";

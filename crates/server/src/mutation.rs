@@ -73,10 +73,28 @@ impl Caller {
                 Claim::Mismatch => return Err(key_reused()),
             }
         }
+        self.answered(tx, key, change).await
+    }
+
+    /// A further transaction of a change that [`once`](Self::once) has begun. Its answer replaces the one before.
+    pub(crate) async fn further(
+        &self,
+        change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+    ) -> Result<(u16, String), Problem> {
+        let tx = self.state.store().begin().await?;
+        self.answered(tx, key(&self.headers)?, change).await
+    }
+
+    async fn answered(
+        &self,
+        mut tx: Tx,
+        key: Option<&str>,
+        change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+    ) -> Result<(u16, String), Problem> {
         let (status, body) = change(&mut tx).await?;
         let body = body.to_string();
         if let Some(key) = key {
-            tx.idempotency().save_answer(caller, key, status.as_u16(), &body).await?;
+            tx.idempotency().save_answer(&self.principal.caller, key, status.as_u16(), &body).await?;
         }
         tx.commit().await?;
         Ok((status.as_u16(), body))

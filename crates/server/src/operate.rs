@@ -105,6 +105,9 @@ pub(crate) type Outcome = Result<(StatusCode, Value), Problem>;
 impl ActionRequest<'_> {
     /// Performs it in a transaction, or repeats the response of the same request.
     pub(crate) async fn run(&self) -> Result<(u16, String), Problem> {
+        if let Parameters::Renders(selection, priority) = &self.parameters {
+            return api::render::selection::run(self, selection, *priority).await;
+        }
         self.caller.once(&self.what, async |tx| perform(self, tx).await).await
     }
 
@@ -163,9 +166,8 @@ async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
         | Action::RenderPrioritize
         | Action::RenderCorrect
         | Action::RenderRecover => api::render::perform(request, tx).await,
-        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => {
-            api::render::selection::perform(request, tx).await
-        }
+        // They need several transactions; see `api::render::selection::run`.
+        Action::RendersCancel | Action::RendersRetry | Action::RendersPrioritize => Err(request.mistaken()),
         Action::BatchRetry => api::render::batch::retry(request, tx).await,
         Action::RendersPoll => api::render::poll(request, tx),
         Action::AlertSilence => api::alert::silence(request, tx).await,

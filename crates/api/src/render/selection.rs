@@ -5,8 +5,8 @@ use tidemill_domain::render::RenderId;
 use tidemill_domain::render::order::OrderRefusal;
 
 shapes! {
-    /// Filters renders. Conditions that are left out match every render that the action can change; a retry without a
-    /// status takes only those that failed.
+    /// Filters renders. At least one condition is needed; those that are left out match every render that the action can
+    /// change. A retry without a status takes only those that failed.
     #[derive(Default)]
     pub struct RenderMatch in body {
         status: Option<String>,
@@ -62,6 +62,8 @@ shapes! {
     pub struct ChangedRenders {
         changed: Vec<i64>,
         refused: Vec<RefusedRender>,
+        /// Those that were not tried, because the database failed after others were changed. Send them again.
+        not_tried: Vec<i64>,
     }
 
     /// A render that was not changed.

@@ -77,7 +77,8 @@ pub struct Profile {
     pub audio: Audio,
     #[serde(default)]
     pub decoding: Decoding,
-    #[serde(default)]
+    /// Left out if nobody is needed, because earlier versions do not know it.
+    #[serde(default, skip_serializing_if = "crate::newtype::is_default")]
     pub approval: ApprovalNeed,
     /// Fields that a render must fill, such as `Single - title`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -39,8 +39,10 @@ pub const fn remedy(code: Code) -> Option<&'static str> {
         Code::NasRefused => "let the worker write to the NAS, then retry: only publishing is repeated",
         Code::NasNotMounted => "mount the NAS; the worker then continues by itself",
         Code::NasUnwritable => "free space or make the NAS writable; the worker then continues by itself",
-        Code::OutputConflict => "move the other file away, then retry",
-        Code::RenderTargetDown => "let the store answer; the render then continues by itself",
+        Code::OutputConflict => "move the other file or object away, then retry",
+        Code::RenderTargetDown => {
+            "bring the store back, or correct its credentials; the render then continues by itself"
+        }
         Code::RenderNotApproved => "correct the data of the render, or retry it",
         Code::RenderKeyMissing => "configure the key that the message names, then retry",
         Code::RenderDataSealed => "configure the key that encrypted the data, or order the render again",
@@ -70,5 +72,7 @@ mod tests {
             assert!(text.len() <= 120 && !text.ends_with('.') && !text.contains(". "), "{text}");
         }
         assert_eq!(remedy(Code::PoolFull), None);
+        assert!(remedy(Code::RenderTargetDown).is_some_and(|text| text.contains("credentials")));
+        assert!(remedy(Code::OutputConflict).is_some_and(|text| text.contains("file or object")));
     }
 }

@@ -1,7 +1,8 @@
 //! Renders that one action changes together: which statuses it takes, how many, and changes of their priority.
 
-use super::Status;
+use super::{Render, Status};
 use crate::action::Action;
+use crate::code::Code;
 
 /// One transaction changes no more.
 pub const SELECTED_MAX: usize = 1_000;
@@ -46,6 +47,13 @@ pub fn statuses(action: Action, given: Option<Status>) -> Result<Vec<Status>, Ba
     }
 }
 
+/// Whether an action on all that match takes a render. A retry leaves out what a person has rejected: the same film would be
+/// rendered again.
+pub fn takes(action: Action, render: &Render) -> bool {
+    let is_rejected = render.reason.as_ref().is_some_and(|reason| reason.code == Code::RenderNotApproved);
+    of_each(action) != Action::RenderRetry || !is_rejected
+}
+
 pub const fn check_count(count: usize) -> Result<(), BadSelection> {
     if count > SELECTED_MAX { Err(BadSelection::TooMany) } else { Ok(()) }
 }
@@ -78,8 +86,9 @@ impl PriorityChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::lifecycle::Reason;
     use crate::render::order::{may_cancel, may_prioritize, retry};
-    use crate::render::{Phase, Render, RenderId};
+    use crate::render::{Phase, RenderId};
     use crate::time::Timestamp;
     use proptest::prelude::*;
 
@@ -114,6 +123,20 @@ mod tests {
             (check_count(SELECTED_MAX), check_count(SELECTED_MAX + 1)),
             (Ok(()), Err(BadSelection::TooMany))
         );
+    }
+
+    #[test]
+    fn what_a_person_has_rejected_is_retried_by_its_id_only() {
+        let failed = |code| {
+            let reason = Some(Reason { code, message: "the name is wrong".into() });
+            Render { status: Status::Failed, reason, ..Render::new(RenderId::new(1), NOW) }
+        };
+
+        for action in [Action::RendersRetry, Action::BatchRetry] {
+            assert!(!takes(action, &failed(Code::RenderNotApproved)), "{action}");
+            assert!(takes(action, &failed(Code::RenderFailed)), "{action}");
+        }
+        assert!(takes(Action::RendersCancel, &failed(Code::RenderNotApproved)));
     }
 
     proptest! {

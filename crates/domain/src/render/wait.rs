@@ -30,13 +30,6 @@ impl WorkerCapacity {
             free: self.free.saturating_add(places.saturating_sub(used)),
         }
     }
-
-    /// Subtracts places that are still taken by cancelled jobs.
-    #[must_use]
-    pub fn without(self, taken: u64) -> Self {
-        let taken = u32::try_from(taken).unwrap_or(u32::MAX);
-        Self { free: self.free.saturating_sub(taken), ..self }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,7 +164,6 @@ mod tests {
 
         assert_eq!(two, WorkerCapacity { workers: 2, working: 1, places: 4, free: 3 });
         assert_eq!(WorkerCapacity::default().with(true, 2, 5).free, 0);
-        assert_eq!((two.without(2).free, two.without(9).free), (1, 0));
     }
 
     #[test]

@@ -25,9 +25,10 @@ impl Zone {
         Some(self.0.to_datetime(at))
     }
 
-    /// The local time to the second, with the name of the zone.
+    /// The local time to the second, with the short name of the zone, such as `2026-11-16 03:00:00 KST`.
     pub fn told(&self, at: Timestamp) -> Option<String> {
-        Some(format!("{} {self}", self.local(at)?.strftime("%Y-%m-%d %H:%M:%S")))
+        let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
+        Some(at.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
     }
 
     /// The first instant with a local time such as `2026-11-15T18:00`, as browsers send it.

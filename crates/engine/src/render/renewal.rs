@@ -82,16 +82,17 @@ fn beat(worker: &WorkerContext) -> WorkerBeat<'_> {
         WorkerState::Working
     };
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let in_flight = worker.registry.len();
-    metrics::render_in_hand().set(in_flight as f64);
-    metrics::render_busy_places().set(worker.busy() as f64);
+    let busy = worker.busy();
+    metrics::render_in_hand().set(worker.registry.len() as f64);
+    metrics::render_busy_places().set(busy as f64);
     metrics::render_waiting_for_licence().set(worker.waiting_for_licence.load(Ordering::Relaxed) as f64);
     let vitals = worker.vitals();
     WorkerBeat {
         process: worker.options.process,
         name: &worker.options.name,
         capacity: number(worker.options.capacity.get()),
-        in_flight: number(in_flight),
+        // A render whose file is being published holds no place; a cancelled job that a node still renders does.
+        in_flight: number(busy),
         state,
         farm: vitals.farm_took,
         copy: vitals.copy_took,

@@ -3,7 +3,7 @@
 use tidemill_domain::action::Action;
 use tidemill_domain::render::RenderId;
 use tidemill_domain::render::order::possible;
-use tidemill_domain::render::selection::{BadSelection, check_count, of_each, statuses};
+use tidemill_domain::render::selection::{BadSelection, check_count, of_each, statuses, takes};
 use tidemill_store::render::list::SEARCHED_MAX;
 use tidemill_store::render::{RenderFilter, RenderRecord};
 use tidemill_store::{StoreError, Tx};
@@ -38,8 +38,9 @@ impl Selection {
             Self::Matching { filter, text, is_late } => {
                 let (now, mut ids) = (tx.now().await?, Vec::new());
                 let late_at = filter.late_at.or(is_late.then_some(now));
-                let is_possible =
-                    |record: &&RenderRecord| possible(&record.render, now).contains(&of_each(action));
+                let is_possible = |record: &&RenderRecord| {
+                    possible(&record.render, now).contains(&of_each(action)) && takes(action, &record.render)
+                };
                 for status in statuses(action, filter.status)? {
                     let filter = RenderFilter { status: Some(status), late_at, ..filter.clone() };
                     let found = tx.renders().search(&filter, text.as_deref(), None, SEARCHED_MAX).await?;

@@ -2,7 +2,7 @@
 
 use crate::dashboard::page_context::home;
 use crate::dashboard::preferences::{Preferences, Switch, Theme, TimeMode, after};
-use crate::dashboard::{Page, PageContext, PageSnapshot, asset, form, page_snapshot, part};
+use crate::dashboard::{Page, PageContext, PageSnapshot, Times, asset, form, page_snapshot, part};
 use crate::state::State;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
                     (content)
                     // The footer is live on every page, so say that the content is not.
                     @if self.page == Page::Other {
-                        p.soft { "As of " (visit.times(self.common.now).at(self.common.now)) ". This page does not update itself." }
+                        p.soft { "As of " (self.times().at(self.common.now)) ". This page does not update itself." }
                     }
                 }
                 (self.footer())
@@ -190,12 +190,16 @@ impl<'a> Frame<'a> {
         }
     }
 
+    fn times(&self) -> Times {
+        let now = self.common.now;
+        if self.section == Section::Render { self.visit.render_times(now) } else { self.visit.times(now) }
+    }
+
     fn footer(&self) -> Markup {
-        let times = self.visit.times(self.common.now);
         html! {
             footer.foot {
                 span #link.state.idle { "○ Not live" }
-                span #age { "as of " (times.at(self.common.now)) }
+                span #age { "as of " (self.times().at(self.common.now)) }
                 (page_snapshot::status(&self.visit.state, Some(self.common)))
             }
         }

@@ -7,21 +7,30 @@ use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 
 /// How a page shows times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Times {
     mode: TimeMode,
     now: Timestamp,
     is_shared: bool,
+    /// In place of UTC and of the visitor's zone.
+    zone: Option<Zone>,
 }
 
 impl Times {
     pub(crate) fn new(mode: TimeMode, now: Timestamp) -> Self {
-        Self { mode, now, is_shared: false }
+        Self { mode, now, is_shared: false, zone: None }
     }
 
     /// For live regions, which go to many visitors. Does not depend on the current time, so that only real changes are sent.
     pub(crate) fn shared(now: Timestamp) -> Self {
-        Self { mode: TimeMode::Utc, now, is_shared: true }
+        Self { mode: TimeMode::Utc, now, is_shared: true, zone: None }
+    }
+
+    /// The same in a zone, whatever zone the visitor likes. UTC changes nothing, because it is the default of settings.
+    #[must_use]
+    pub(crate) fn in_zone(&self, zone: &Zone) -> Self {
+        let zone = Some(zone).filter(|zone| **zone != Zone::UTC).cloned();
+        Self { zone, ..self.clone() }
     }
 
     /// The time of the page's data.
@@ -30,20 +39,13 @@ impl Times {
     }
 
     pub(crate) fn at(&self, instant: Timestamp) -> Markup {
+        let zoned = self.zone.as_ref().and_then(|zone| zone.told(instant));
         let text = match self.mode {
             // Only the script knows the visitor's time zone.
-            TimeMode::Utc | TimeMode::Local => utc(instant),
+            TimeMode::Utc | TimeMode::Local => zoned.clone().unwrap_or_else(|| utc(instant)),
             TimeMode::Relative => instant.relative_to(self.now),
         };
-        html! { time datetime=(instant) title=(instant) { (text) } }
-    }
-
-    /// An instant in the zone of broadcasts, whatever zone the visitor likes. With UTC, like any other instant.
-    pub(crate) fn in_zone(&self, instant: Timestamp, zone: &Zone) -> Markup {
-        let zoned = Some(zone).filter(|zone| **zone != Zone::UTC).and_then(|zone| zone.told(instant));
-        let Some(zoned) = zoned else { return self.at(instant) };
-        let relative = (self.mode == TimeMode::Relative).then(|| instant.relative_to(self.now));
-        html! { time datetime=(instant) data-zoned=(zoned) title=(instant) { (relative.as_ref().unwrap_or(&zoned)) } }
+        html! { time datetime=(instant) data-zoned=[zoned] title=(instant) { (text) } }
     }
 
     /// The time since or until an instant. The script keeps it current.
@@ -95,23 +97,20 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_is_told_in_its_zone_with_the_name_of_the_zone() {
+    fn a_time_in_a_zone_is_told_with_the_short_name_of_the_zone() {
         let instant = "2026-11-15T18:00:00Z".parse().unwrap();
         let told = |mode, zone: &str| {
             let times = Times::new(mode, "2026-11-15T12:00:00Z".parse().unwrap());
-            times.in_zone(instant, &zone.parse().unwrap()).into_string()
+            times.in_zone(&zone.parse().unwrap()).at(instant).into_string()
         };
-        let there = ">2026-11-16 03:00:00 Asia/Seoul</time>";
+        let there = ">2026-11-16 03:00:00 KST</time>";
 
         assert!(told(TimeMode::Utc, "Asia/Seoul").contains(there));
         assert!(told(TimeMode::Local, "Asia/Seoul").contains(there));
         assert!(told(TimeMode::Relative, "Asia/Seoul").contains(">in 6 h</time>"));
-        assert!(
-            Times::shared(Timestamp::EPOCH)
-                .in_zone(instant, &Zone::UTC)
-                .into_string()
-                .contains("18:00:00 UTC")
-        );
+        assert!(told(TimeMode::Utc, "Asia/Seoul").contains("data-zoned=\"2026-11-16 03:00:00 KST\""));
+        assert!(told(TimeMode::Local, "UTC").contains("18:00:00 UTC"));
+        assert!(!told(TimeMode::Local, "UTC").contains("data-zoned"), "the script tells the visitor's time");
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl PageContext {
         Times::new(self.preferences.time, now)
     }
 
+    /// The times of pages about renders.
+    pub(crate) fn render_times(&self, now: Timestamp) -> Times {
+        self.times(now).in_zone(&self.state.inner().parts.render.zone)
+    }
+
     /// Why buttons for this permission are disabled; none when they are not. The server checks permissions again.
     pub(crate) fn refusal(&self, permission: Permission) -> Option<String> {
         if !self.principal.may(permission) {

@@ -89,6 +89,7 @@ async fn particular(state: &State, turn: usize, times: &Times) -> Vec<Region> {
 
 async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Region>, StoreError> {
     let mut tx = state.read().await?;
+    let render_times = &times.in_zone(&state.inner().parts.render.zone);
     let regions = match page {
         Page::Jobs(view) => {
             let jobs = Jobs::read(state, &mut tx, view, times.now()).await?;
@@ -116,14 +117,14 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             let (summary, board) =
                 (RenderSummary::read(&mut tx).await?, Board::read(&mut tx, *status).await?);
             let back = address(state, *status);
-            let context = summary.context(state, times, *buttons, &back);
+            let context = summary.context(state, render_times, *buttons, &back);
             render::board::regions(&context, &summary, &board)
         }
         Page::Render(id, buttons) => {
             let summary = RenderSummary::read(&mut tx).await?;
             let Some(one) = render::one::RenderPage::read(&mut tx, *id).await? else { return Ok(Vec::new()) };
             let back = state.path(&format!("/render/{id}"));
-            let context = summary.context(state, times, *buttons, &back);
+            let context = summary.context(state, render_times, *buttons, &back);
             render::one::regions(&context, &summary, &one)
         }
         Page::RenderBatch(id, buttons) => {
@@ -132,11 +133,12 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
                 return Ok(Vec::new());
             };
             let back = render::batch::address(state, *id);
-            let context = summary.context(state, times, *buttons, &back);
+            let context = summary.context(state, render_times, *buttons, &back);
             Vec::from(render::batch::regions(&context, &one))
         }
         Page::RenderWorkers => {
-            vec![render::worker::region(state, &render::worker::WorkerList::read(&mut tx).await?, times)]
+            let list = render::worker::WorkerList::read(&mut tx).await?;
+            vec![render::worker::region(state, &list, render_times)]
         }
         Page::Overview | Page::Alerts | Page::Settings | Page::Other => Vec::new(),
     };

@@ -21,6 +21,7 @@ pub struct WorkerBeat<'a> {
     pub process: ProcessId,
     pub name: &'a str,
     pub capacity: u32,
+    /// Places at the farm that are taken.
     pub in_flight: u32,
     pub state: WorkerState,
     /// Latency of nexrender's last answer.

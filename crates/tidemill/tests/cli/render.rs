@@ -174,6 +174,19 @@ async fn a_render_that_has_ended_is_corrected(database: Scratch) {
     let log = stage.run(&["audit", "list", "-o", "json"]);
     assert!(log.stdout.contains("render.correct") && log.stdout.contains("he won"), "{log:#?}");
     assert!(!log.stdout.contains("IVEY"));
+
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test("update render_queue set output_revision = 2").await.unwrap();
+    tx.commit().await.unwrap();
+    let planned = |flags: &[&str]| {
+        let plan = [&["render", "plan", "ivey.json", "--date", "2026-11-15"], flags].concat();
+        stage.run(&plan).succeeds().stderr.clone()
+    };
+    assert!(planned(&["--id", "1"]).contains("Count_1_r2.mp4"), "{}", planned(&["--id", "1"]));
+    for flags in [&[][..], &["--id", "2"]] {
+        assert!(!planned(flags).contains("_r2"), "{}", planned(flags));
+    }
 }
 
 #[test]

@@ -26,6 +26,16 @@ fn what_is_not_said_is_an_mp4_with_h264() {
 }
 
 #[test]
+fn a_profile_without_approval_can_be_read_by_earlier_versions() {
+    let mut profile = profile();
+    assert!(serde_json::to_value(&profile).unwrap().get("approval").is_none());
+
+    profile.approval = ApprovalNeed::Required;
+
+    assert_eq!(serde_json::to_value(&profile).unwrap()["approval"], "required");
+}
+
+#[test]
 fn all_that_is_wrong_is_named_at_once() {
     let bad = Profile {
         composition: "Cote d'Ivoire".into(),

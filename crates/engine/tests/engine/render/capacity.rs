@@ -110,10 +110,28 @@ async fn a_file_that_is_published_slowly_holds_no_place() {
     until(|| studio.fake.calls("copy") == 2).await;
 
     assert_eq!(worker.handle.health().in_flight.len(), 2);
+    assert_eq!(worker.handle.health().busy, 0);
+    until_reported(&studio, 0).await;
     studio.fake.open("copy");
     studio.until_status(first, Status::Completed).await;
     studio.until_status(second, Status::Completed).await;
     worker.stop().await;
+}
+
+/// Waits until the beat of the only worker says that so many places are taken.
+async fn until_reported(studio: &Studio, places: u32) {
+    let reported = async {
+        loop {
+            let mut tx = studio.store.read().await.unwrap();
+            let workers = tx.renders().workers(Duration::from_secs(60)).await.unwrap();
+            tx.rollback().await.unwrap();
+            if workers.iter().any(|worker| worker.in_flight == places) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(super::studio::SOON, reported).await.expect("the beat says so");
 }
 
 async fn a_pool_of_licences_limits_all_workers_together(scratch: Scratch) {

@@ -12,6 +12,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tidemill_api::render::batch::{OrderRenders, OrderedBatch, RenderBatch, RetriedBatch};
 use tidemill_domain::render::RenderId;
+use tidemill_domain::render::selection::takes;
 use tidemill_domain::render::sheet::{BadSheet, Columns, SheetOrder, SheetRow};
 use tidemill_engine::render::sheet::{order, plan_rows};
 use tidemill_engine::render::{Sheet, SheetError};
@@ -88,10 +89,11 @@ pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<BatchRecord, Probl
     tx.renders().batch(id).await?.ok_or_else(|| unknown_batch(id))
 }
 
-/// Retries the failed renders of a batch.
+/// Retries the failed renders of a batch, without those that a person has rejected.
 pub(crate) async fn retry(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
     let batch = find(tx, RenderId::new(request.id()?)).await?.id;
-    let failed = tx.renders().failed_in_batch(batch).await?;
+    let mut failed = tx.renders().failed_in_batch(batch).await?;
+    failed.retain(|record| takes(request.action, &record.render));
     for record in &failed {
         request.check_scope(&object(record.composition.as_deref()))?;
     }

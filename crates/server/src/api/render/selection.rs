@@ -1,4 +1,4 @@
-//! Renders that one request changes together: in one transaction, each by the rule and with the audit entry of its own.
+//! Renders that one request changes together: in shares, each render by the rule and with the audit entry of its own.
 
 use super::{date, object, status};
 use crate::operate::{ActionBody, ActionRequest, Outcome, Parameters, checked};
@@ -62,11 +62,18 @@ fn selection(ids: Option<&[i64]>, filter: Option<&RenderMatch>) -> Result<Select
                 batch: found.batch.map(RenderId::new),
                 ..RenderFilter::default()
             };
-            Ok(Selection::Matching { filter, text: found.text.clone(), is_late: found.late })
+            let text = found.text.clone().filter(|text| !text.trim().is_empty());
+            if filter == RenderFilter::default() && text.is_none() && !found.late {
+                return Err(Problem::bad_request(
+                    "the filter has no condition",
+                    "give `status`, `composition`, `worker`, `date`, `batch`, `text` or `late`, or name renders in `ids`",
+                ));
+            }
+            Ok(Selection::Matching { filter, text, is_late: found.late })
         }
         (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
             "the request must have either `ids` or `filter`",
-            "send one of them; an empty filter matches all renders that the action can change",
+            "send one of them; a filter needs at least one condition",
         )),
     }
 }
@@ -89,14 +96,65 @@ pub(super) async fn change(
     })
 }
 
-/// Changes the selected renders, and says which were refused. A token that is limited to some compositions changes all or none.
-pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
-    let Parameters::Renders(selection, priority) = &request.parameters else {
-        return Err(request.mistaken());
-    };
+/// Renders that one transaction changes. It keeps a lock on each of them, and until it ends, their workers cannot renew
+/// their leases.
+const SHARE: usize = 100;
+
+/// Changes the selected renders, and says which were refused. A token that is limited to some compositions changes all or
+/// none. If the database fails after the first share, the answer names those that were not tried; so does the answer to a
+/// repeated request while this one runs.
+pub(crate) async fn run(
+    request: &ActionRequest<'_>,
+    selection: &Selection,
+    priority: Option<PriorityChange>,
+) -> Result<(u16, String), Problem> {
     let mut answer = ChangedRenders::default();
-    for id in selection.ids(tx, request.action).await? {
-        match change(request, id, *priority, tx).await? {
+    let mut done = request
+        .caller
+        .once(&request.what, async |tx| {
+            let ids = selection.ids(tx, request.action).await?;
+            if ids.len() > SHARE {
+                check_scopes(request, &ids, tx).await?;
+            }
+            answer.not_tried = ids.into_iter().map(RenderId::get).collect();
+            share(request, priority, &mut answer, tx).await
+        })
+        .await?;
+    while !answer.not_tried.is_empty() {
+        let mut grown = answer.clone();
+        let further = request.caller.further(async |tx| share(request, priority, &mut grown, tx).await).await;
+        match further {
+            Ok(answered) => (answer, done) = (grown, answered),
+            Err(problem) => {
+                let (rest, why) = (answer.not_tried.len(), problem.detail());
+                tracing::warn!("{}: {rest} renders were not tried: {why}", request.action);
+                break;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Later shares cannot undo the first one.
+async fn check_scopes(request: &ActionRequest<'_>, ids: &[RenderId], tx: &mut Tx) -> Result<(), Problem> {
+    for id in ids {
+        if let Some(record) = tx.renders().find(*id).await? {
+            request.check_scope(&object(record.composition.as_deref()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes the next renders that were not tried.
+async fn share(
+    request: &ActionRequest<'_>,
+    priority: Option<PriorityChange>,
+    answer: &mut ChangedRenders,
+    tx: &mut Tx,
+) -> Outcome {
+    let rest = answer.not_tried.split_off(SHARE.min(answer.not_tried.len()));
+    for id in std::mem::replace(&mut answer.not_tried, rest).into_iter().map(RenderId::new) {
+        match change(request, id, priority, tx).await? {
             RenderChanged::Done { record, .. } => {
                 request.check_scope(&object(record.composition.as_deref()))?;
                 answer.changed.push(id.get());

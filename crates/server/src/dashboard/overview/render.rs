@@ -4,7 +4,6 @@ use crate::dashboard::part::{Health, count_text, count_up_to, state as state_wor
 use crate::dashboard::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
-use tidemill_domain::outbox::Count;
 use tidemill_domain::render::Status;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
 use tidemill_store::render::list::COUNTED_MAX;
@@ -44,7 +43,8 @@ pub(super) fn region(state: &State, counts: &RenderCounts, renders: Renders) -> 
     };
     let waiting = count(|status| status == Status::Pending);
     let health = match (renders.workers, renders.working) {
-        (0, _) if waiting != Count::Exactly(0) => Health::Bad,
+        // A person, and no worker, is needed for what waits for approval.
+        (0, _) if counts.waiting_for_worker() > 0 => Health::Bad,
         (0, _) => Health::Idle,
         (_, 0) => Health::Warn,
         _ => Health::Ok,
@@ -58,6 +58,9 @@ pub(super) fn region(state: &State, counts: &RenderCounts, renders: Renders) -> 
         div.body data-live="renders" {
             dl {
                 (line("/render?status=pending", "Waiting", html! { (count_text(waiting)) }))
+                @if counts.awaiting_approval > 0 {
+                    (line("/render?status=pending", "Waiting for approval", number(counts.awaiting_approval, Health::Warn)))
+                }
                 (line("/render?show=active", "Active", html! { (count_text(count(Status::is_active))) }))
                 (line("/render?show=failed_24h", "Failed in 24 h", number(renders.failed, Health::Bad)))
                 (line("/render?show=late", "Late", number(renders.late, Health::Bad)))

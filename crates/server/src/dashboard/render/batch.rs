@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::outbox::Count;
+use tidemill_domain::render::selection::takes;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{BatchRecord, RenderRecord};
 use tidemill_store::{StoreError, Tx};
@@ -93,7 +94,7 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let one = BatchPage::read(&mut tx, id).await?.ok_or_else(|| unknown_batch(id))?;
     let refusal = visit.refusal(Permission::Operate);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (times, back) = (visit.times(common.now), address(&visit.state, id));
+    let (times, back) = (visit.render_times(common.now), address(&visit.state, id));
     let [head, failed] = regions(&summary.context(&visit.state, &times, buttons, &back), &one);
     let title = format!("Batch {id}");
     let list = table("Failed renders", COLUMNS, &failed.markup());
@@ -110,14 +111,24 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
 
 pub(crate) async fn question(visit: &PageContext, tx: &mut Tx, text: &str) -> Result<QuestionPage, Problem> {
     let batch = find(tx, RenderId::new(parse_id(text)?)).await?;
-    let (id, failed) = (batch.id, batch.count(|status| status == Status::Failed));
-    let (back, action) = (address(&visit.state, id), Action::BatchRetry);
+    let (id, action) = (batch.id, Action::BatchRetry);
+    let back = address(&visit.state, id);
+    let all = tx.renders().failed_in_batch(id).await?;
+    let failed = all.iter().filter(|record| takes(action, &record.render)).count();
+    let rejected = all.len() - failed;
+    let none = match rejected {
+        0 => "No render of this batch has failed.",
+        _ => "The failed renders of this batch were rejected. Retry each by itself.",
+    };
     let button = format!("Retry {}", plural(failed, "render", "renders"));
     let sheet = Sheet {
         question: format!("Retry the failed renders of batch {id}?"),
         consequence: html! {
             p { (plural(failed, "failed render", "failed renders")) " of this batch. All failure counts are reset." }
             p { "What could only not be published is not rendered again." }
+            @if rejected > 0 {
+                p { "Not retried, because a person has rejected the file: " (plural(rejected, "render", "renders")) "." }
+            }
         },
         form: SheetForm::Own { address: format!("{back}/retry"), hidden: form::hidden(&visit.principal) },
         fields: reason_field(WHY, Reason::Required, None),
@@ -125,9 +136,7 @@ pub(crate) async fn question(visit: &PageContext, tx: &mut Tx, text: &str) -> Re
         leave: "Go back",
         button,
         ends: false,
-        refusal: visit
-            .refusal(Permission::Operate)
-            .or_else(|| (failed == 0).then(|| "No render of this batch has failed.".to_owned())),
+        refusal: visit.refusal(Permission::Operate).or_else(|| (failed == 0).then(|| none.to_owned())),
         command: Some(action.command_for(id)),
     };
     let heading = html! { h1 { "Renders" } (tabs(visit, "")) };

@@ -42,11 +42,10 @@ impl RenderSummary {
     }
 
     pub(crate) fn capacity(&self) -> WorkerCapacity {
-        let capacity = self.workers.iter().fold(WorkerCapacity::default(), |capacity, worker| {
+        // The worker counts the places of cancelled jobs that a node still renders, too.
+        self.workers.iter().fold(WorkerCapacity::default(), |capacity, worker| {
             capacity.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
-        });
-        // A node that still renders a cancelled render keeps its place.
-        capacity.without(self.counts.leftovers)
+        })
     }
 
     pub(crate) fn context<'a>(

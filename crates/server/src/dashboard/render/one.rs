@@ -1,12 +1,13 @@
 //! The page of one render: state, attempts, checks, file and status changes; and the question before an action on it.
 
 use super::board::RenderSummary;
+use super::order_form::OrderNotice;
 use super::page::{off, tabs};
 use super::row::{RowContext, bar, button, deadline, lease, remedied, size, state, title, took, waiting};
 use super::selection::priority_fields;
 use super::text::indented;
 use super::{attempt, batch, clip, poster, report};
-use crate::api::{Id, Read, id as parse_id, render};
+use crate::api::{Id, QueryString, Read, id as parse_id, render};
 use crate::dashboard::part::{
     Health, attachment, command, count_up_to, list_table, or_soft, panel, plain_panel, refused, span,
     state as state_word, value_or,
@@ -78,7 +79,11 @@ pub(crate) fn regions(context: &RowContext<'_>, summary: &RenderSummary, one: &R
     parts.into_iter().map(region).collect()
 }
 
-pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
+pub(crate) async fn page(
+    visit: PageContext,
+    Id(id): Id,
+    QueryString(notice): QueryString<OrderNotice>,
+) -> PageResult {
     let id = RenderId::new(id);
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let summary = RenderSummary::read(&mut tx).await?;
@@ -86,13 +91,14 @@ pub(crate) async fn page(visit: PageContext, Id(id): Id) -> PageResult {
     let object = render::object(one.record.composition.as_deref());
     let refusal = visit.refusal_of(Permission::Operate, &object);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (times, back) = (visit.times(common.now), visit.state.path(&format!("/render/{id}")));
+    let (times, back) = (visit.render_times(common.now), visit.state.path(&format!("/render/{id}")));
     let context = summary.context(&visit.state, &times, buttons, &back);
     let regions = regions(&context, &summary, &one);
     let warnings = warnings(&mut tx, &one.record).await;
     let content = html! {
         h1 { (title(&one.record)) " " span.soft { "#" (id) } }
         (tabs(&visit, ""))
+        (notice.banner())
         p { (off(refusal.as_deref())) }
         @for region in &regions { (region.markup()) }
         (data_panel(&visit, &one.record, &warnings))
@@ -146,7 +152,7 @@ fn facts(context: &RowContext<'_>, record: &RenderRecord) -> Markup {
             dl {
                 dt { "Composition" } dd { (value_or(record.composition.as_ref(), "none")) }
                 dt { "Cue item" } dd { (value_or(record.cue_item.as_ref(), "none")) }
-                dt { "On air" } dd { (or_soft(render.deadline.map(|at| times.in_zone(at, zone)), "unknown")) }
+                dt { "On air" } dd { (times.maybe(render.deadline, "unknown")) }
                 dt { "Broadcast date" }
                 dd { (value_or(record.broadcast_date, "set when a worker claims it")) " " span.soft { "(" (zone) ")" } }
                 dt { "Priority" } dd { (record.priority) }

@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde_json::json;
 use tidemill_domain::access::Permission;
 use tidemill_domain::render::Profile;
@@ -23,7 +24,7 @@ use tidemill_domain::render::form::{Input, OrderForm};
 use tidemill_domain::render::sheet::{BadSheet, Part};
 use tidemill_engine::render::Material;
 use tidemill_store::Tx;
-use tidemill_store::render::PlannedRender;
+use tidemill_store::render::{PlannedRender, Submitted};
 
 const PATH: &str = "/render/new";
 
@@ -32,8 +33,24 @@ enum Shown {
     Nothing,
     Preview(PlannedRender),
     Refused(Problem),
-    /// The id.
-    Ordered(String),
+    Ordered { id: String, is_new: bool },
+}
+
+/// What the page of a render says of the order that led to it, from the query string.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OrderNotice {
+    known: bool,
+}
+
+impl OrderNotice {
+    pub(super) fn banner(self) -> Markup {
+        html! {
+            @if self.known {
+                p.banner role="status" { "The same render was ordered before, for the same cue item, and has not ended. Nothing new was ordered." }
+            }
+        }
+    }
 }
 
 pub(crate) async fn page(visit: PageContext, QueryString(pairs): QueryString<Pairs>) -> PageResult {
@@ -52,8 +69,9 @@ pub(crate) async fn perform(
         _ => preview(&visit, &fields).await,
     };
     match done {
-        Ok(Shown::Ordered(id)) => {
-            Ok(Redirect::to(&visit.state.path(&format!("/render/{id}"))).into_response())
+        Ok(Shown::Ordered { id, is_new }) => {
+            let notice = if is_new { "" } else { "?known=true" };
+            Ok(Redirect::to(&visit.state.path(&format!("/render/{id}{notice}"))).into_response())
         }
         Ok(shown) => Ok(show(&visit, &fields, &shown).await?.into_response()),
         Err(problem) => {
@@ -75,10 +93,12 @@ async fn order(visit: &PageContext, fields: &Pairs) -> Result<Shown, Problem> {
         let row = planned(&caller, fields, tx).await?;
         let Some(new) = row.order else { return Err(BadSheet { problems: row.problems }.into()) };
         let submitted = tx.renders().submit(&new, &caller.principal.actor()).await?;
-        Ok((StatusCode::CREATED, json!(submitted.id().get())))
+        let is_new = matches!(submitted, Submitted::New(_));
+        let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Ok((status, json!(submitted.id().get())))
     };
-    let (_, id) = caller.once(&what, place).await?;
-    Ok(Shown::Ordered(id))
+    let (status, id) = caller.once(&what, place).await?;
+    Ok(Shown::Ordered { id, is_new: status == StatusCode::CREATED.as_u16() })
 }
 
 /// The row of the table that the fields are.

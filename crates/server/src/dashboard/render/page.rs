@@ -167,7 +167,7 @@ pub(crate) async fn page(visit: PageContext, QueryString(query): QueryString<Ren
     let buttons = Buttons::unless(refusal.as_deref());
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let summary = RenderSummary::read(&mut tx).await?;
-    let times = visit.times(common.now);
+    let times = visit.render_times(common.now);
     let context = summary.context(&visit.state, &times, buttons, &visit.address);
     // Search results are not live.
     let (live, [chips, banner, table, below]) = if query.is_plain() {

@@ -1,5 +1,6 @@
 //! One render as a row of the live list, of search results and of patches.
 
+use super::poster;
 use crate::dashboard::part::{Health, brief, encoded, span, state as state_word};
 use crate::dashboard::{Buttons, Row, Times};
 use crate::state::State;
@@ -12,7 +13,7 @@ use tidemill_domain::outbox::Count;
 use tidemill_domain::render::order;
 use tidemill_domain::render::remedy::remedy;
 use tidemill_domain::render::wait::{Late, Wait, WorkerCapacity, estimate, late, why};
-use tidemill_domain::render::{Render, Status};
+use tidemill_domain::render::{Render, RenderId, Status};
 use tidemill_domain::schedule::Zone;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
@@ -61,6 +62,7 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str
                     "#" (id)
                     @if let Some(cue) = &record.cue_item { " · " (cue) }
                 }
+                @if poster::place(context.state, record).is_some() { (picture(context, id)) }
             }
             td.long role="cell" { (progress(context, record, ahead)) }
             td.still role="cell" {
@@ -74,6 +76,11 @@ pub(crate) fn row(context: &RowContext<'_>, record: &RenderRecord, preview: &str
         }
     };
     Row::new(name, markup)
+}
+
+fn picture(context: &RowContext<'_>, id: RenderId) -> Markup {
+    let address = context.state.path(&format!("/render/{id}/poster"));
+    html! { img.thumb src=(address) alt={ "A frame of render " (id) } loading="lazy"; }
 }
 
 pub(crate) fn title(record: &RenderRecord) -> &str {
@@ -217,7 +224,7 @@ fn lateness(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Op
 pub(super) fn deadline(context: &RowContext<'_>, record: &RenderRecord, ahead: Count) -> Markup {
     html! {
         @if let Some(deadline) = record.render.deadline {
-            span.soft { "on air " } (context.times.in_zone(deadline, context.zone())) br;
+            span.soft { "on air " } (context.times.at(deadline)) br;
         }
         @match lateness(context, record, ahead) {
             Some(Late::By(by)) => { (state_word(Health::Bad, "late")) " by " (span(by)) br; }

@@ -140,7 +140,7 @@ pub(crate) async fn ask(action: Action, visit: &PageContext, pairs: &Pairs) -> P
 const fn means(action: Action) -> &'static str {
     match of_each(action) {
         Action::RenderCancel => {
-            "Waiting renders are cancelled at once. Workers notice within 15 seconds; a node that renders continues until it \
+            "Waiting renders are cancelled at once. Workers notice at their next heartbeat; a node that renders continues until it \
              is done, and the file is deleted."
         }
         Action::RenderRetry => {
@@ -186,6 +186,9 @@ async fn outcome(action: Action, visit: &PageContext, back: &str, answer: &Value
         h1 { (title) }
         (tabs(visit, ""))
         p.banner.ok role="status" { (action.label()) ": done for " (plural(list("changed").len(), "render", "renders")) "." }
+        @if !list("not_tried").is_empty() {
+            p.banner.bad role="alert" { "Not tried, because the database failed: " (plural(list("not_tried").len(), "render", "renders")) ". Go back and repeat the action for them." }
+        }
         @if !list("refused").is_empty() {
             section.panel { (list_table("Refused renders", &["Refused", "Why", "What to do"], rows, &html! {})) }
         }

@@ -98,7 +98,7 @@ fn why(state: &State, worker: &WorkerRecord) -> Markup {
 pub(crate) async fn page(visit: PageContext) -> PageResult {
     let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let list = WorkerList::read(&mut tx).await?;
-    let times = visit.times(common.now);
+    let times = visit.render_times(common.now);
     let body = region(&visit.state, &list, &times);
     let more = html! {
         div.body {

@@ -138,6 +138,26 @@ async fn the_day_of_the_busiest_pool_is_drawn() {
 }
 
 #[tokio::test]
+async fn renders_that_wait_for_a_person_need_no_worker() {
+    let app = App::open().await;
+    run(&app, "insert into render_queue (status) values ('pending')").await;
+    let workers = async || {
+        let page = overview(&app).await;
+        let part = between(&page, "data-live=\"renders\"", "</dl>").to_owned();
+        let workers = between(&part, "<a href=\"/render/workers\">", "</a>").to_owned();
+        (part, workers)
+    };
+    let (part, none) = workers().await;
+    assert!(none.contains('✖') && !part.contains("Waiting for approval"), "{part}");
+
+    run(&app, "update render_queue set approval = 'awaiting'").await;
+
+    let (part, none) = workers().await;
+    assert!(none.contains("none") && !none.contains('✖'), "{part}");
+    assert!(part.contains("<dt>Waiting for approval</dt>") && part.contains("▲</span> 1"), "{part}");
+}
+
+#[tokio::test]
 async fn the_renders_are_counted_and_each_number_leads_to_its_renders() {
     let app = App::open().await;
     let now = app.clock.now().as_micros();

@@ -96,9 +96,9 @@ pub(crate) struct Plan {
     /// Broadcast date, such as 2026-11-15. Default: today
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Id of the render in the job
-    #[arg(long, value_name = "RENDER", value_parser = render_id, default_value = "1")]
-    id: RenderId,
+    /// Id of the render in the job, which also decides the revision in the name of its file. Default: 1
+    #[arg(long, value_name = "RENDER", value_parser = render_id)]
+    id: Option<RenderId>,
     /// File of profiles, instead of those in the database
     #[arg(long, value_name = "FILE", requires = "mapping")]
     profiles: Option<PathBuf>,
@@ -114,8 +114,8 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     let text = read_data(&arguments.file)?;
     let given_date = arguments.date.as_deref().map(date).transpose()?;
     let setup = Setup::read(&context.settings().render)?;
-    let (material, queue) = material(arguments, &text, context).await?;
-    let uid = Uid::new(arguments.id, Epoch::new(1));
+    let Planned { material, queue, revision } = planned(arguments, &text, context).await?;
+    let uid = Uid::new(arguments.id.unwrap_or(RenderId::new(1)), Epoch::new(1));
     let extension = &material.profile.extension;
     let bad_place = |trouble: tidemill_domain::render::Trouble| {
         Failure::new(trouble.code, trouble.message, "correct render.paths or render.staging_folder")
@@ -137,7 +137,7 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
         Failure::new(Code::BadBroadcastDate, "today has no date in render.zone", "add --date")
     })?;
     let title = title(material.gfx.composition.clone(), Some(material.profile.composition.clone()));
-    let output = setup.places.output(uid, 1, &title.unwrap_or_default(), extension, date);
+    let output = setup.places.output(uid, revision, &title.unwrap_or_default(), extension, date);
     let chosen = setup.targets.of(&material.profile).map_err(|unknown| unknown_target(&unknown))?;
     let mut published: Vec<String> =
         chosen.stores.iter().map(|(_, folder)| format!("{folder}/{}", output.key)).collect();
@@ -154,16 +154,30 @@ pub(super) async fn plan(arguments: &Plan, context: &Context) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// And the word of the queue, which is empty without a database.
-async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<(Material, String)> {
+/// What a plan reads.
+struct Planned {
+    material: Material,
+    /// The word of the queue, which is empty without a database.
+    queue: String,
+    /// Of the file.
+    revision: u32,
+}
+
+async fn planned(arguments: &Plan, text: &str, context: &Context) -> Result<Planned> {
     let composition = arguments.composition.as_deref();
     if let (Some(profiles), Some(mapping)) = (&arguments.profiles, &arguments.mapping) {
         let profiles: Vec<Profile> = read_table(profiles, arguments.format, Code::BadProfile, read_profiles)?;
         let rows: Vec<MappingRow> =
             read_table(mapping, arguments.format, Code::BadFieldMapping, read_mapping)?;
-        return Ok((Material::of_files(text, composition, &profiles, &rows)?, String::new()));
+        let material = Material::of_files(text, composition, &profiles, &rows)?;
+        return Ok(Planned { material, queue: String::new(), revision: 1 });
     }
     let mut tx = context.read().await?;
     let material = Material::read(&mut tx, text, composition).await?;
-    Ok((material, tx.renders().queue().await?))
+    let record = match arguments.id {
+        Some(id) => tx.renders().find(id).await?,
+        None => None,
+    };
+    let revision = record.map_or(1, |record| record.output_revision);
+    Ok(Planned { material, queue: tx.renders().queue().await?, revision })
 }

@@ -102,6 +102,16 @@ async fn whatever_the_composition_is_called_its_file_has_a_name_that_is_safe() {
         assert!(name.starts_with(begin) && name.ends_with(&format!("_{id}.mp4")), "{path}");
         assert_eq!(Path::new(&path).parent().and_then(Path::parent), Some(output.as_path()), "{path}");
     }
+    // A plan says beforehand where each file goes.
+    fs::write(stage.path("planned.json"), data("").to_string()).unwrap();
+    for (id, (composition, _)) in ids.iter().zip(names) {
+        let path = inventory.states[id].output_file_path.clone().unwrap();
+        let date = Path::new(&path).parent().and_then(Path::file_name).unwrap().to_str().unwrap();
+        let (id, named) = (id.to_string(), ["--composition", composition]);
+        let plan = ["render", "plan", "planned.json", "--date", date, "--id", &id];
+        let plan = stage.run(&[&plan[..], &named[..]].concat()).succeeds().stderr.clone();
+        assert!(plan.contains(&path), "{path}: {plan}");
+    }
     assert_eq!(site.renders(taken).len(), 1);
     worker.end();
 }

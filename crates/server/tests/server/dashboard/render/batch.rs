@@ -84,6 +84,13 @@ async fn a_batch_shows_how_far_it_is_and_its_failed_renders_are_retried() {
     let asked = operator.get(question).await.text;
     assert!(asked.contains("1 failed render of this batch"), "{asked}");
     assert!(asked.contains("tidemill render retry --batch 1 --reason WHY"), "{asked}");
+    super::super::job::sql(&app, "update render_queue set error_code = 'TM1557' where status = 'failed'")
+        .await;
+    let rejected = operator.get(question).await.text;
+    assert!(rejected.contains("because a person has rejected the file: 1 render."), "{rejected}");
+    assert!(rejected.contains("The failed renders of this batch were rejected."), "{rejected}");
+    super::super::job::sql(&app, "update render_queue set error_code = 'TM1524' where status = 'failed'")
+        .await;
 
     let done = operator.submit(question, question, "reason=it+is+back").await;
 

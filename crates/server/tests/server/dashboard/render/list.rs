@@ -70,8 +70,7 @@ async fn a_render_that_misses_its_deadline_is_marked() {
     let claimed = claim(&app, "worker-1").await;
     app.clock.advance(Duration::from_secs(150));
     complete(&app, &claimed).await;
-    // One place is still taken by the job that is to be removed.
-    beat(&app, "worker-1", 2, 0, WorkerState::Working).await;
+    beat(&app, "worker-1", 2, 1, WorkerState::Working).await;
     let within = |seconds| {
         let deadline = Some(app.clock.now().plus(Duration::from_secs(seconds)));
         NewRender { deadline, ..new_render("Due") }
@@ -85,6 +84,27 @@ async fn a_render_that_misses_its_deadline_is_marked() {
     app.clock.advance(Duration::from_secs(130));
     let page = look(&app, "/render").await;
     assert!(row_text(&page, tight).contains("✖ late by 30 s"), "{}", row_text(&page, tight));
+}
+
+#[tokio::test]
+async fn jobs_that_are_still_to_be_removed_take_no_place_that_a_worker_has_free() {
+    let app = App::open().await;
+    let mut tx = app.store.begin().await.unwrap();
+    for render in 1_000..1_060 {
+        let sql = format!(
+            "insert into render_leftover (render_id, epoch, nexrender_job_id, slot, file, since, look_after)
+             values ({render}, 1, 'rq-{render}-1', 'free', 'delete', 0, 0)"
+        );
+        tx.execute_for_test(&sql).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    beat(&app, "worker-1", 2, 0, WorkerState::Working).await;
+    let id = ordered(&app, "A").await;
+
+    let page = look(&app, "/render").await;
+
+    let text = row_text(&page, id);
+    assert!(text.contains("No. 1 A worker takes it at its next poll."), "{text}");
 }
 
 #[tokio::test]

@@ -180,6 +180,7 @@ async fn the_picture_is_shown_to_those_who_may_look() {
     let path = format!("/render/{id}/poster");
     let viewer = Browser::log_in(&app, Role::Viewer).await;
     assert_eq!(viewer.get(&path).await.status, StatusCode::NOT_FOUND, "it has none yet");
+    assert!(!viewer.get("/render").await.text.contains("<img"));
     std::fs::write(posters.join("rq-1-2.jpg"), JPEG).unwrap();
     note_poster(&app, &posters.join("rq-1-2.jpg")).await;
 
@@ -191,6 +192,9 @@ async fn the_picture_is_shown_to_those_who_may_look() {
         page.contains("<img class=\"poster\" src=\"/render/1/poster\" alt=\"A frame of render 1\""),
         "{page}"
     );
+    let rows = viewer.get("/render").await.text;
+    let image = "<img class=\"thumb\" src=\"/render/1/poster\" alt=\"A frame of render 1\" loading=\"lazy\">";
+    assert_eq!(rows.matches(image).count(), 1, "{rows}");
     let nobody = app.ask(Method::GET, &path, &[], "").await;
     assert_eq!((nobody.status, nobody.header("location")), (StatusCode::SEE_OTHER, "/login"));
 }

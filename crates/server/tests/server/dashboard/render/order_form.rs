@@ -77,6 +77,11 @@ async fn a_render_is_ordered_by_a_form_of_its_fields() {
     let twice = operator.submit(path, FORM, &body).await;
     assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/render/1"), "{done:?}");
     assert_eq!(twice.header("location"), "/render/1", "a double click");
+    assert!(!operator.get("/render/1").await.text.contains("was ordered before"));
+    let again = operator.submit(path, FORM, &body.replace("one-form", "another-form")).await;
+    assert_eq!(again.header("location"), "/render/1?known=true");
+    let told = operator.get(again.header("location")).await.text;
+    assert!(told.contains("The same render was ordered before"), "{told}");
     let record = &all(&app).await[..][0];
     assert_eq!((all(&app).await.len(), record.priority, record.batch), (1, 7, None));
     assert_eq!(record.render.deadline, Some("2026-11-15T18:00:00Z".parse().unwrap()));

@@ -145,14 +145,23 @@ async fn failed_renders_say_what_to_do_in_the_list_and_on_their_page() {
 }
 
 #[tokio::test]
-async fn broadcasts_are_told_in_their_zone() {
+async fn times_of_renders_are_told_in_the_zone_of_broadcasts() {
     let zone = Some("Asia/Seoul".parse().unwrap());
     let app = App::choosing(Authentication::None, "", Choices { zone, ..Choices::default() }).await;
     let deadline = Some("2026-11-15T18:00:00Z".parse().unwrap());
     let id = submit(&app, &NewRender { deadline, ..new_render("A") }).await;
 
-    let there = "2026-11-16 03:00:00 Asia/Seoul";
-    assert!(row_text(&look(&app, "/render").await, id).contains(&format!("on air {there}")));
+    let (there, ordered) = ("2026-11-16 03:00:00 KST", "2026-11-15 11:00:00 KST");
+    let row = row_text(&look(&app, "/render").await, id);
+    assert!(row.contains(&format!("on air {there}")) && row.contains(&format!("ordered {ordered}")), "{row}");
     let page = words(&look(&app, "/render/1").await);
-    assert!(page.contains(there) && page.contains("(Asia/Seoul)") && page.contains(" UTC"), "{page}");
+    assert!(page.contains(there) && page.contains("(Asia/Seoul)"), "{page}");
+    assert!(page.contains(&format!("Ordered {ordered}")) && !page.contains(" UTC"), "{page}");
+    fail(&app, &claim(&app, "w").await, "x").await;
+    let page = words(&look(&app, "/render/1").await);
+    for part in ["Started", "Ended"] {
+        assert!(page.contains(&format!("{part} {ordered}")), "{part}: {page}");
+    }
+    assert!(words(&look(&app, "/render?text=a").await).contains(&format!("As of {ordered}")));
+    assert!(words(&look(&app, "/settings").await).contains(" UTC"), "other pages are as before");
 }
