@@ -10,6 +10,7 @@ tidemill_store::on_both![
     a_store_has_the_file_before_the_nas_and_the_row_names_both,
     a_composition_without_the_nas_is_published_in_the_store_only,
     a_store_that_is_down_is_waited_for_and_nothing_is_rendered_again,
+    a_render_that_waits_for_a_store_is_cancelled_whether_the_store_answers_or_not,
     a_store_that_hangs_keeps_nobody_from_another_composition,
     a_corrected_file_has_an_object_of_its_own,
     a_worker_that_dies_in_an_upload_is_replaced_and_nothing_is_rendered_again,
@@ -83,6 +84,32 @@ async fn a_store_that_is_down_is_waited_for_and_nothing_is_rendered_again(scratc
         assert_eq!(studio.fake.submits(), renders);
     }
     worker.stop().await;
+}
+
+async fn a_render_that_waits_for_a_store_is_cancelled_whether_the_store_answers_or_not(scratch: Scratch) {
+    let studio = studio(scratch, &["archive"]).await;
+    studio.know_with("Both", None, &["nas", "archive"]).await;
+    let worker = studio.worker().await;
+    for (composition, is_silent) in [("Both", true), (MINI, false), (MINI, true)] {
+        studio.fake.breaks("upload", Failure::TargetDown);
+        let data = serde_json::json!({ "single_fields": { "title": "x" } });
+        let id = studio.order_of(composition, data).await;
+        let is_waiting = |record: &RenderRecord| {
+            record.render.status == Status::Pending && record.render.phase == Phase::Publishing
+        };
+        studio.until(id, is_waiting).await;
+        if is_silent {
+            studio.fake.breaks("object", Failure::TargetDown);
+        }
+
+        studio.cancel(id).await;
+
+        let record = studio.until_status(id, Status::Cancelled).await;
+        assert!(record.render.cancel_requested_at.is_some(), "{composition}");
+        studio.fake.mend();
+    }
+    worker.stop().await;
+    assert_eq!(studio.fake.state().finals.len(), 0);
 }
 
 async fn a_store_that_hangs_keeps_nobody_from_another_composition(scratch: Scratch) {

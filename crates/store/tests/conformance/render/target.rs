@@ -1,15 +1,17 @@
 //! Where object stores have the file of a render, as the row and the notices say.
 
 use super::notify::{bodies, notifying};
-use super::{ann, bring_to, execute, find, say, say_with};
+use super::{ann, bring_to, execute, find, say, say_with, take_leftovers};
 use crate::Bench;
 use serde_json::json;
-use tidemill_domain::render::{Phase, Status, Work};
+use std::time::Duration;
+use tidemill_domain::render::{Failure, Phase, Status, Trouble, Work};
 use tidemill_store::render::Notes;
 
 crate::on_both![
     objects_are_shown_and_told_of_when_the_file_is_published,
     a_file_that_one_store_may_have_gets_another_name_next_time,
+    what_waits_for_a_store_is_cancelled_by_sql_too,
 ];
 
 const OBJECTS: &str = "s3://films/Chips_1.mp4\ngs://old/Chips_1.mp4";
@@ -58,4 +60,18 @@ async fn a_file_that_one_store_may_have_gets_another_name_next_time(bench: Bench
         assert_eq!((record.render.status, record.output_revision), (Status::Pending, revision));
         execute(&bench, "update render_queue set status = 'cancelled'").await;
     }
+}
+
+async fn what_waits_for_a_store_is_cancelled_by_sql_too(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Publishing).await;
+    let id = claimed.record.id();
+    say(&bench, &claimed, Work::Failed(Trouble::new(Failure::TargetDown, "no answer"))).await;
+    let waits = find(&bench, id).await.render;
+    assert_eq!((waits.status, waits.phase), (Status::Pending, Phase::Publishing));
+
+    execute(&bench, "update render_queue set status = 'cancelled'").await;
+
+    assert_eq!(find(&bench, id).await.render.status, Status::Cancelled);
+    bench.advance(Duration::from_secs(366 * 86_400));
+    assert_eq!(take_leftovers(&bench).await.len(), 1, "its job is dropped");
 }
