@@ -1,7 +1,7 @@
 -- The URLs of the published file in object stores, one on each line.
 alter table render_queue add column if not exists output_objects text;
 
--- A render that waits for a store can be cancelled.
+-- A render that waits for a store can be cancelled, and what one store may have is not rendered again under the same name.
 create or replace function tidemill_render_heed() returns trigger language plpgsql as $$
 begin
     if new.revision <> old.revision then
@@ -47,13 +47,18 @@ begin
         new.ended_at := null;
         new.duration_seconds := null;
         if old.status = 'completed' then
-            new.output_revision := old.output_revision + 1;
             new.previous_output_path := old.output_file_path;
         end if;
         if old.status <> 'failed'
            or old.phase not in ('copying', 'publishing')
            or (old.phase = 'copying' and old.job_epoch is null) then
-            -- What only could not be published goes on there; all else is rendered anew, by a job of another name.
+            -- What only could not be published goes on there; all else is rendered anew, by a job of another name. A file that was
+            -- copied may be in a store or have its final name, so the next one gets another.
+            if old.status = 'completed'
+               or old.phase = 'publishing'
+               or (old.output_objects is not null and old.output_bytes is not null) then
+                new.output_revision := old.output_revision + 1;
+            end if;
             new.phase := 'queued';
             new.progress := 0;
             new.job_epoch := null;
