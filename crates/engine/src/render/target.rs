@@ -3,7 +3,7 @@
 use crate::locked;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use tidemill_domain::render::{Failure, Targets, Trouble};
+use tidemill_domain::render::{Failure, RenderId, Targets, Trouble};
 use tokio::sync::Semaphore;
 
 /// Files are large, and each is sent in several parts at once.
@@ -11,10 +11,19 @@ const UPLOADS_AT_ONCE: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Store {
-    pub(super) uploads: Semaphore,
+    uploads: Semaphore,
     /// For the one render that asks a store that was down.
     asks_again: Semaphore,
     trouble: Mutex<Option<Trouble>>,
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// Of a store that did not take the last file. It may answer questions nevertheless.
+#[derive(Debug)]
+struct Refusal {
+    trouble: Trouble,
+    /// The one render that tries again.
+    tried_by: Option<RenderId>,
 }
 
 impl Store {
@@ -28,6 +37,7 @@ impl Store {
             uploads: Semaphore::new(UPLOADS_AT_ONCE),
             asks_again: Semaphore::new(1),
             trouble: Mutex::default(),
+            refusal: Mutex::default(),
         }
     }
 
@@ -43,10 +53,48 @@ impl Store {
             None => None,
         };
         let answer = asking.await;
-        let is_down = |trouble: &&Trouble| trouble.failure == Failure::TargetDown;
-        *locked(&self.trouble) = answer.as_ref().err().filter(is_down).cloned();
+        *locked(&self.trouble) = answer.as_ref().err().filter(|trouble| is_down(trouble)).cloned();
         answer
     }
+
+    /// Whether this render may upload. While the store takes no files, only one render may, until it [leaves](Self::leave):
+    /// the others need not check and copy their files for that.
+    pub(super) fn admit(&self, render: RenderId) -> Result<(), Trouble> {
+        let mut refusal = locked(&self.refusal);
+        let Some(Refusal { trouble, tried_by }) = &mut *refusal else { return Ok(()) };
+        if *tried_by.get_or_insert(render) == render { Ok(()) } else { Err(trouble.clone()) }
+    }
+
+    /// The worker does nothing more with this render.
+    pub(super) fn leave(&self, render: RenderId) {
+        if let Some(refusal) = &mut *locked(&self.refusal) {
+            refusal.tried_by = refusal.tried_by.filter(|by| *by != render);
+        }
+    }
+
+    /// Uploads a file. Only a file that the store takes shows that it takes files again.
+    pub(super) async fn upload(
+        &self,
+        render: RenderId,
+        uploading: impl Future<Output = Result<(), Trouble>>,
+    ) -> Result<(), Trouble> {
+        let _turn = self.uploads.acquire().await.ok();
+        // Perhaps the store has refused a file meanwhile.
+        self.admit(render)?;
+        let done = uploading.await;
+        match &done {
+            Ok(()) => *locked(&self.refusal) = None,
+            Err(trouble) if is_down(trouble) => {
+                *locked(&self.refusal) = Some(Refusal { trouble: trouble.clone(), tried_by: None });
+            }
+            Err(_) => {}
+        }
+        done
+    }
+}
+
+fn is_down(trouble: &Trouble) -> bool {
+    trouble.failure == Failure::TargetDown
 }
 
 #[cfg(test)]
@@ -71,6 +119,25 @@ mod tests {
         assert_eq!(refused, Err(down()));
         let (one, other) = tokio::join!(store.ask(async { Ok(1) }), store.ask(async { Ok(2) }));
         assert_eq!((one, other), (Ok(1), Ok(2)));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_takes_no_files_is_tried_by_one_render_until_it_takes_one() {
+        let (store, one, other) = (Store::new(), RenderId::new(1), RenderId::new(2));
+        let down = || Trouble::new(Failure::TargetDown, "403");
+        assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Ok(())));
+        store.upload(one, async { Err(down()) }).await.unwrap_err();
+
+        store.ask(async { Ok(()) }).await.unwrap();
+        assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Err(down())));
+        assert_eq!(store.upload(other, async { Ok(()) }).await, Err(down()), "it is not its turn");
+        store.leave(other);
+        assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Err(down())));
+        store.leave(one);
+        assert_eq!((store.admit(other), store.admit(one)), (Ok(()), Err(down())));
+        store.upload(other, async { Ok(()) }).await.unwrap();
+
+        assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Ok(())));
     }
 
     /// What it has now.

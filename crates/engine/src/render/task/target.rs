@@ -21,6 +21,10 @@ struct Object<'a> {
 }
 
 impl Destinations<'_> {
+    pub(super) fn have_stores(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
     pub(super) fn first_url(&self) -> Option<&str> {
         self.objects.first().map(|object| object.url.as_str())
     }
@@ -72,11 +76,16 @@ impl Task {
         content: &Content,
     ) -> Result<(), Trouble> {
         for Object { store, url } in &to.objects {
-            let _turn = store.uploads.acquire().await.ok();
             let held = self.held.clone();
             let may_go_on = Arc::new(move || held.is_trusted());
-            store.ask(self.worker.storage.upload(output, url, content, may_go_on)).await?;
+            let uploading = self.worker.storage.upload(output, url, content, may_go_on);
+            store.upload(self.held.id, uploading).await?;
         }
         Ok(())
+    }
+
+    /// Whether a file that is copied now can be uploaded. Stores that take no files are tried by one render only.
+    pub(super) fn may_upload(&self, to: &Destinations<'_>) -> Result<(), Trouble> {
+        to.objects.iter().try_for_each(|object| object.store.admit(self.held.id))
     }
 }

@@ -10,6 +10,8 @@ tidemill_store::on_both![
     a_store_has_the_file_before_the_nas_and_the_row_names_both,
     a_composition_without_the_nas_is_published_in_the_store_only,
     a_store_that_is_down_is_waited_for_and_nothing_is_rendered_again,
+    a_store_that_takes_no_files_is_tried_by_one_render_and_nothing_is_copied_again,
+    a_part_that_was_swept_while_its_store_was_down_is_copied_again,
     a_render_that_waits_for_a_store_is_cancelled_whether_the_store_answers_or_not,
     a_store_that_hangs_keeps_nobody_from_another_composition,
     a_corrected_file_has_an_object_of_its_own,
@@ -86,6 +88,60 @@ async fn a_store_that_is_down_is_waited_for_and_nothing_is_rendered_again(scratc
     worker.stop().await;
 }
 
+/// It has copied its file, and waits for its store.
+fn waits_with_its_copy(record: &RenderRecord) -> bool {
+    record.render.status == Status::Pending && record.render.phase == Phase::Publishing
+}
+
+async fn a_store_that_takes_no_files_is_tried_by_one_render_and_nothing_is_copied_again(scratch: Scratch) {
+    let studio = studio(scratch, &["nas", "archive"]).await;
+    studio.fake.breaks("upload", Failure::TargetDown);
+    let worker = studio.worker().await;
+    let id = studio.order().await;
+    studio.until(id, waits_with_its_copy).await;
+    let work = || (studio.fake.calls("inspect"), studio.fake.calls("copy"));
+    let before = work();
+    let tries_again = async || {
+        let uploads = studio.fake.calls("upload");
+        studio.clock.advance(WAIT_AND_MORE);
+        until(|| studio.fake.calls("upload") > uploads).await;
+    };
+    for _ in 0..5 {
+        tries_again().await;
+        studio.until(id, waits_with_its_copy).await;
+    }
+    assert_eq!(work(), before, "it is neither checked nor copied again");
+
+    studio.fake.close("upload");
+    tries_again().await;
+    let other = studio.order().await;
+    let waits = studio.until(other, |record| record.render.reason.is_some()).await;
+    assert_eq!((waits.render.status, waits.render.phase), (Status::Pending, Phase::Copying));
+    assert_eq!(work().1, before.1, "the other one waits without a copy");
+    studio.fake.mend();
+    studio.fake.open("upload");
+    studio.until_status(id, Status::Completed).await;
+    studio.clock.advance(WAIT_AND_MORE);
+    studio.until_status(other, Status::Completed).await;
+    worker.stop().await;
+}
+
+async fn a_part_that_was_swept_while_its_store_was_down_is_copied_again(scratch: Scratch) {
+    let studio = studio(scratch, &["nas", "archive"]).await;
+    studio.fake.breaks("upload", Failure::TargetDown);
+    let worker = studio.worker().await;
+    let id = studio.order().await;
+    studio.until(id, waits_with_its_copy).await;
+    let copies = studio.fake.calls("copy");
+
+    studio.fake.state().parts.clear();
+    studio.fake.mend();
+    studio.clock.advance(WAIT_AND_MORE);
+    let record = completed(&studio, id, worker).await;
+
+    assert_eq!((record.objects(), studio.fake.calls("copy")), (vec![OBJECT], copies + 1));
+}
+
 async fn a_render_that_waits_for_a_store_is_cancelled_whether_the_store_answers_or_not(scratch: Scratch) {
     let studio = studio(scratch, &["archive"]).await;
     studio.know_with("Both", None, &["nas", "archive"]).await;
@@ -94,10 +150,7 @@ async fn a_render_that_waits_for_a_store_is_cancelled_whether_the_store_answers_
         studio.fake.breaks("upload", Failure::TargetDown);
         let data = serde_json::json!({ "single_fields": { "title": "x" } });
         let id = studio.order_of(composition, data).await;
-        let is_waiting = |record: &RenderRecord| {
-            record.render.status == Status::Pending && record.render.phase == Phase::Publishing
-        };
-        studio.until(id, is_waiting).await;
+        studio.until(id, waits_with_its_copy).await;
         if is_silent {
             studio.fake.breaks("object", Failure::TargetDown);
         }
