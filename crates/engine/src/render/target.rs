@@ -3,8 +3,10 @@
 use crate::locked;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 use tidemill_domain::render::{Failure, RenderId, Targets, Trouble};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// Files are large, and each is sent in several parts at once.
 const UPLOADS_AT_ONCE: usize = 2;
@@ -41,10 +43,12 @@ impl Store {
         }
     }
 
-    /// Asks the store. While it is down, one render at a time finds out whether it is back. The others go back to the queue
-    /// at once, because one that hangs must not keep a worker from its other renders.
+    /// Asks the store, which has this long to answer, if there is a limit. While it is down, one render at a time finds out
+    /// whether it is back. The others go back to the queue at once, because one that hangs must not keep a worker from its other
+    /// renders.
     pub(super) async fn ask<T>(
         &self,
+        within: Option<Duration>,
         asking: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
         let known = locked(&self.trouble).clone();
@@ -52,7 +56,10 @@ impl Store {
             Some(trouble) => Some(self.asks_again.try_acquire().map_err(|_| trouble)?),
             None => None,
         };
-        let answer = asking.await;
+        let answer = match within {
+            None => asking.await,
+            Some(within) => timeout(within, asking).await.unwrap_or_else(|_| Err(no_answer(within))),
+        };
         *locked(&self.trouble) = answer.as_ref().err().filter(|trouble| is_down(trouble)).cloned();
         answer
     }
@@ -93,6 +100,10 @@ impl Store {
     }
 }
 
+fn no_answer(within: Duration) -> Trouble {
+    Trouble::new(Failure::TargetDown, &format!("the store has not answered within {within:?}"))
+}
+
 fn is_down(trouble: &Trouble) -> bool {
     trouble.failure == Failure::TargetDown
 }
@@ -106,19 +117,34 @@ mod tests {
     async fn a_store_that_was_down_is_asked_by_one_at_a_time_until_it_answers() {
         let store = Store::new();
         let down = || Trouble::new(Failure::TargetDown, "no answer");
-        store.ask(async { Err::<(), _>(down()) }).await.unwrap_err();
+        store.ask(None, async { Err::<(), _>(down()) }).await.unwrap_err();
 
         let (answer, answered) = oneshot::channel::<u8>();
-        let hangs = store.ask(async { Ok(answered.await.unwrap()) });
+        let hangs = store.ask(None, async { Ok(answered.await.unwrap()) });
         tokio::pin!(hangs);
         assert!(now(&mut hangs).await.is_none());
-        let refused = store.ask(async { Ok(()) }).await;
+        let refused = store.ask(None, async { Ok(()) }).await;
         answer.send(7).unwrap();
         assert_eq!(hangs.await, Ok(7));
 
         assert_eq!(refused, Err(down()));
-        let (one, other) = tokio::join!(store.ask(async { Ok(1) }), store.ask(async { Ok(2) }));
+        let (one, other) = tokio::join!(store.ask(None, async { Ok(1) }), store.ask(None, async { Ok(2) }));
         assert_eq!((one, other), (Ok(1), Ok(2)));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_has_not_answered_in_time_is_known_to_be_down() {
+        let store = Store::new();
+        let hangs = || store.ask(None, std::future::pending::<Result<(), Trouble>>());
+
+        let soon = Some(Duration::from_millis(1));
+        let late = store.ask(soon, std::future::pending::<Result<(), Trouble>>()).await.unwrap_err();
+
+        assert_eq!(late.failure, Failure::TargetDown);
+        let first = hangs();
+        tokio::pin!(first);
+        assert!(now(&mut first).await.is_none(), "one finds out whether it is back");
+        assert_eq!(hangs().await, Err(late));
     }
 
     #[tokio::test]
@@ -128,7 +154,7 @@ mod tests {
         assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Ok(())));
         store.upload(one, async { Err(down()) }).await.unwrap_err();
 
-        store.ask(async { Ok(()) }).await.unwrap();
+        store.ask(None, async { Ok(()) }).await.unwrap();
         assert_eq!((store.admit(one), store.admit(other)), (Ok(()), Err(down())));
         assert_eq!(store.upload(other, async { Ok(()) }).await, Err(down()), "it is not its turn");
         store.leave(other);

@@ -136,7 +136,7 @@ impl Task {
         let (staged, output) = (self.staged().await?, self.output().await?);
         let to = self.destinations(&output).await?;
         // A store that is down, or takes no files, is not worth a copy.
-        self.is_in_stores(&to, self.content().as_ref()).await?;
+        self.is_in_stores(&to, self.content().as_ref(), None).await?;
         self.may_upload(&to)?;
         let mut noted = NewNotes { checked: self.checked, ..NewNotes::default() };
         for _ in 0..CHANGES_MAX {
@@ -212,7 +212,7 @@ impl Task {
                     return Err(Trouble::new(Failure::OutputConflict, &message));
                 }
             }
-        } else if ours.is_some() && self.is_in_stores(&to, ours.as_ref()).await? {
+        } else if ours.is_some() && self.is_in_stores(&to, ours.as_ref(), None).await? {
             return self.published(&output, &to);
         }
         if !to.have_stores() || ours.is_none() || self.record.render.cancel_requested_at.is_some() {

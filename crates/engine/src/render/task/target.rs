@@ -5,6 +5,7 @@ use super::{NewNotes, Task};
 use crate::render::storage::Content;
 use crate::render::target::Store;
 use std::sync::Arc;
+use std::time::Duration;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::target::Chosen;
 use tidemill_domain::render::{Failure, Trouble};
@@ -48,15 +49,17 @@ impl Task {
         Ok(Destinations { is_on_nas, objects: stores.into_iter().filter_map(object).collect() })
     }
 
-    /// Whether all object stores have this file. Another one under its name is a conflict.
+    /// Whether all object stores have this file. Another one under its name is a conflict. Each store has this long to answer,
+    /// if there is a limit.
     pub(super) async fn is_in_stores(
         &self,
         to: &Destinations<'_>,
         content: Option<&Content>,
+        within: Option<Duration>,
     ) -> Result<bool, Trouble> {
         let mut is_everywhere = true;
         for Object { store, url } in &to.objects {
-            match store.ask(self.worker.storage.object(url)).await? {
+            match store.ask(within, self.worker.storage.object(url)).await? {
                 None => is_everywhere = false,
                 Some(found) if Some(&found) == content => {}
                 Some(_) => {
