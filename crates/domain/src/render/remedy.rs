@@ -40,7 +40,9 @@ pub const fn remedy(code: Code) -> Option<&'static str> {
         Code::NasNotMounted => "mount the NAS; the worker then continues by itself",
         Code::NasUnwritable => "free space or make the NAS writable; the worker then continues by itself",
         Code::OutputConflict => "move the other file away, then retry",
-        Code::RenderTargetDown => "let the store answer; the render then continues by itself",
+        Code::RenderTargetDown => {
+            "let the store answer, or set render.targets on all workers; the render then continues by itself"
+        }
         Code::RenderNotApproved => "correct the data of the render, or retry it",
         Code::RenderKeyMissing => "configure the key that the message names, then retry",
         Code::RenderDataSealed => "configure the key that encrypted the data, or order the render again",

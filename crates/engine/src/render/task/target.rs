@@ -41,8 +41,13 @@ impl Task {
     pub(super) async fn destinations(&self, output: &Output) -> Result<Destinations<'_>, Trouble> {
         let profile = self.profile().await?;
         let chosen = self.worker.options.targets.of(&profile);
-        let Chosen { is_on_nas, stores } =
-            chosen.map_err(|unknown| Trouble::refused(unknown.code(), &unknown.to_string()))?;
+        let Chosen { is_on_nas, stores } = chosen.map_err(|unknown| {
+            // Not the fault of the render: other workers may know the target already.
+            let worker = &self.worker.options.name;
+            let why =
+                format!("the worker {worker} lacks a target; set render.targets on all workers: {unknown}");
+            Trouble::new(Failure::TargetDown, &why)
+        })?;
         let object = |(name, folder): (&str, &str)| {
             Some(Object { store: self.worker.stores.get(name)?, url: format!("{folder}/{}", output.key) })
         };

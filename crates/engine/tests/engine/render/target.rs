@@ -17,7 +17,7 @@ tidemill_store::on_both![
     a_corrected_file_has_an_object_of_its_own,
     a_worker_that_dies_in_an_upload_is_replaced_and_nothing_is_rendered_again,
     another_object_of_this_name_is_a_conflict_before_anything_is_rendered,
-    a_target_that_the_worker_does_not_have_is_refused_before_anything_is_rendered,
+    a_target_that_a_worker_does_not_have_is_left_to_another_worker,
 ];
 
 const OBJECT: &str = "s3://films/main/2026-11-15/Mini_1.mp4";
@@ -236,15 +236,23 @@ async fn another_object_of_this_name_is_a_conflict_before_anything_is_rendered(s
     assert_eq!((studio.fake.submits(), &studio.fake.state().objects[OBJECT]), (0, &b"another".to_vec()));
 }
 
-async fn a_target_that_the_worker_does_not_have_is_refused_before_anything_is_rendered(scratch: Scratch) {
+async fn a_target_that_a_worker_does_not_have_is_left_to_another_worker(scratch: Scratch) {
     let studio = studio(scratch, &["nas", "archve"]).await;
     let id = studio.order().await;
 
-    let worker = studio.worker().await;
-    let record = studio.until_status(id, Status::Failed).await;
-    worker.stop().await;
+    let lacking = studio.worker().await;
+    let waits = studio.until(id, |record| record.render.reason.is_some()).await;
+    lacking.stop().await;
 
-    let reason = record.render.reason.unwrap();
-    assert_eq!((reason.code, studio.fake.submits()), (Code::BadProfile, 0));
-    assert!(reason.message.contains("did you mean archive?"), "{}", reason.message);
+    assert_eq!((waits.render.status, waits.render.counts.attempts), (Status::Pending, 0));
+    let reason = waits.render.reason.unwrap();
+    assert_eq!((reason.code, studio.fake.submits()), (Code::RenderTargetDown, 0));
+    for part in ["the worker one lacks", "set render.targets on all workers", "did you mean archive?"] {
+        assert!(reason.message.contains(part), "{}", reason.message);
+    }
+    studio.clock.advance(WAIT_AND_MORE);
+    let knowing =
+        studio.worker_with(|options| options.targets.add("archve", "s3://films/new").unwrap()).await;
+    let record = completed(&studio, id, knowing).await;
+    assert_eq!(record.objects(), ["s3://films/new/2026-11-15/Mini_1.mp4"]);
 }
