@@ -86,9 +86,14 @@ impl Task {
             return Ok(ActResult { work: Work::Validated, noted });
         }
         // Only this content may be published later.
-        let content = self.worker.storage.content(&staged.local).await?.ok_or_else(|| missing(&staged))?;
+        let content = self.hashed(&staged).await?.ok_or_else(|| missing(&staged))?;
         (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
         Ok(ActResult { work: Work::NeedsApproval, noted })
+    }
+
+    async fn hashed(&self, staged: &Staged) -> Result<Option<Content>, Trouble> {
+        let _turn = self.turn().await;
+        self.worker.storage.content(&staged.local).await
     }
 
     fn is_approved(&self) -> bool {
