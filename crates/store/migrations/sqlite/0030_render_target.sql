@@ -1,4 +1,4 @@
--- The URLs of the published file in object stores, one on each line.
+-- The URLs of the published file in object stores, one on each line; after an empty line those of earlier files.
 alter table render_queue add column output_objects text;
 
 -- A render that waits for a store can be cancelled.

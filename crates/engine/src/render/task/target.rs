@@ -30,10 +30,17 @@ impl Destinations<'_> {
         self.objects.first().map(|object| object.url.as_str())
     }
 
-    /// For the row. A row that never had any stays as it is.
+    /// For the row: these, and after an empty line all others that it has had, which are deleted with the render. A row that
+    /// never had any stays as it is.
     pub(super) fn note(&self, noted: &mut NewNotes, before: Option<&str>) {
+        let before = before.unwrap_or_default();
         let urls: Vec<&str> = self.objects.iter().map(|object| object.url.as_str()).collect();
-        noted.output_objects = Some(urls.join("\n")).filter(|urls| before.unwrap_or_default() != urls);
+        let others: Vec<&str> = before.lines().filter(|url| !url.is_empty() && !urls.contains(url)).collect();
+        let mut all = urls.join("\n");
+        if !others.is_empty() {
+            all = format!("{all}\n\n{}", others.join("\n"));
+        }
+        noted.output_objects = Some(all).filter(|all| all.as_str() != before);
     }
 }
 

@@ -15,7 +15,8 @@ crate::on_both![
     what_waits_for_a_store_is_cancelled_by_sql_too,
 ];
 
-const OBJECTS: &str = "s3://films/Chips_1.mp4\ngs://old/Chips_1.mp4";
+/// The last one is that of an earlier file.
+const OBJECTS: &str = "s3://films/Chips_1.mp4\ngs://old/Chips_1.mp4\n\ns3://former/Chips_1.mp4";
 
 async fn objects_are_shown_and_told_of_when_the_file_is_published(bench: Bench) {
     let bench = notifying(&bench, &["hook"]).await;
