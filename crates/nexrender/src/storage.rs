@@ -135,7 +135,10 @@ impl Storage for NasStorage {
     fn check(&self) -> Asking<'_, ()> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         self.on_pool(&self.options.output.folder, move |options, _| {
-            options.staging.open()?;
+            // Nodes write there, perhaps to another volume.
+            let staging = options.staging.open()?;
+            leave_room(&staging, 0, options.free_bytes_min)?;
+            try_to_write(&staging, 0)?;
             let folder = options.output.open()?;
             leave_room(&folder, wanted, options.free_bytes_min)?;
             try_to_write(&folder, wanted)
@@ -246,7 +249,9 @@ impl Storage for NasStorage {
     fn sweep(&self, age: Duration) -> Asking<'_, u64> {
         let now = self.clock.now();
         self.on_pool(&self.options.output.folder, move |options, pulse| {
-            sweep::sweep(&options.output.open()?, age, now, pulse)
+            let parts = sweep::sweep(&options.output.open()?, age, now, pulse)?;
+            // Checks leave theirs there, too.
+            Ok(parts + sweep::sweep(&options.staging.open()?, age, now, pulse)?)
         })
     }
 }
