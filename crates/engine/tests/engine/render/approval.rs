@@ -127,7 +127,7 @@ async fn a_file_is_hashed_in_its_turn(scratch: Scratch) {
 async fn a_rejected_file_is_deleted(scratch: Scratch) {
     let (studio, id) = asked(scratch).await;
     let mut tx = studio.store.begin().await.unwrap();
-    let _rejected = tx.renders().reject(id, &Actor::system(), "a wrong name").await.unwrap();
+    let _rejected = tx.renders().reject(id, None, &Actor::system(), "a wrong name").await.unwrap();
     tx.commit().await.unwrap();
 
     let worker = studio.worker().await;
