@@ -212,6 +212,15 @@ shapes! {
         reason: Option<String>,
     }
 
+    /// Rejection of a render that waits for approval.
+    #[schema(example = json!({ "revision": 12, "reason": "a wrong name" }))]
+    pub struct RejectRender in body {
+        /// The revision that you have looked at; refused if the render was changed since.
+        revision: Option<i64>,
+        /// Why the file is not published. Kept in the audit log.
+        reason: String,
+    }
+
     /// What a request for a render would do.
     pub struct RenderPlan {
         composition: String,

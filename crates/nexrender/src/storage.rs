@@ -17,9 +17,10 @@ use crate::blocking_pool::{BlockingPool, Pulse};
 use copy::leave_room;
 use folder::{Folder, io_trouble};
 use place::Place;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::name::part_name;
@@ -71,9 +72,8 @@ impl StorageOptions {
 pub struct NasStorage {
     options: Arc<StorageOptions>,
     blocking_pool: Arc<BlockingPool>,
-    /// Of object stores: one that hangs takes no thread of the NAS.
-    looks: Arc<BlockingPool>,
-    uploads: Arc<BlockingPool>,
+    looks: Arc<BucketPools>,
+    uploads: Arc<BucketPools>,
     clock: Arc<dyn Clock>,
     /// The size of the last file that could not be written: room for less does not help.
     wanted: Arc<AtomicU64>,
@@ -82,11 +82,11 @@ pub struct NasStorage {
 impl NasStorage {
     /// Does no I/O yet. The clock gives the age of parts.
     pub fn new(options: StorageOptions, clock: Arc<dyn Clock>) -> Self {
-        let pool = |patience| Arc::new(BlockingPool::new(patience));
+        let pools = |patience| Arc::new(BucketPools { patience, pools: Mutex::default() });
         Self {
-            blocking_pool: pool(options.patience),
-            looks: pool(options.patience),
-            uploads: pool(options.patience.max(UPLOAD_PATIENCE)),
+            blocking_pool: Arc::new(BlockingPool::new(options.patience)),
+            looks: pools(options.patience),
+            uploads: pools(options.patience.max(UPLOAD_PATIENCE)),
             options: Arc::new(options),
             clock,
             wanted: Arc::default(),
@@ -103,24 +103,42 @@ impl NasStorage {
     }
 }
 
-/// Works with an object. A store that hangs is down.
-fn on_store<'a, T: Send + 'static>(
-    pool: &'a BlockingPool,
-    url: &'a str,
-    work: impl FnOnce(&str, &Arc<Pulse>) -> Result<T, Trouble> + Send + 'static,
-) -> Asking<'a, T> {
-    Box::pin(async move {
-        let object = url.to_owned();
-        let done = pool.run(url, move |pulse| Ok(work(&object, pulse))).await;
-        done.unwrap_or_else(|hangs| Err(Trouble::new(Failure::TargetDown, &hangs.message)))
-    })
+/// The threads for object stores, by bucket: a store that hangs takes none of the NAS, and none of another store.
+#[derive(Debug)]
+struct BucketPools {
+    patience: Duration,
+    pools: Mutex<BTreeMap<String, Arc<BlockingPool>>>,
+}
+
+impl BucketPools {
+    fn of(&self, url: &str) -> Arc<BlockingPool> {
+        let bucket = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.entry(bucket).or_insert_with(|| Arc::new(BlockingPool::new(self.patience))).clone()
+    }
+
+    /// Works with an object. A store that hangs is down.
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        url: &'a str,
+        work: impl FnOnce(&str, &Arc<Pulse>) -> Result<T, Trouble> + Send + 'static,
+    ) -> Asking<'a, T> {
+        Box::pin(async move {
+            let (pool, object) = (self.of(url), url.to_owned());
+            let done = pool.run(url, move |pulse| Ok(work(&object, pulse))).await;
+            done.unwrap_or_else(|hangs| Err(Trouble::new(Failure::TargetDown, &hangs.message)))
+        })
+    }
 }
 
 impl Storage for NasStorage {
     fn check(&self) -> Asking<'_, ()> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         self.on_pool(&self.options.output.folder, move |options, _| {
-            options.staging.open()?;
+            // Nodes write there, perhaps to another volume.
+            let staging = options.staging.open()?;
+            leave_room(&staging, 0, options.free_bytes_min)?;
+            try_to_write(&staging, 0)?;
             let folder = options.output.open()?;
             leave_room(&folder, wanted, options.free_bytes_min)?;
             try_to_write(&folder, wanted)
@@ -189,18 +207,18 @@ impl Storage for NasStorage {
         may_go_on: MayGoOn,
     ) -> Asking<'a, ()> {
         let (options, output, content) = (self.options.clone(), output.clone(), content.clone());
-        on_store(&self.uploads, url, move |url, pulse| {
+        self.uploads.run(url, move |url, pulse| {
             let upload = object::Upload { output: &output, url, content: &content, may_go_on };
             object::upload(&options, upload, pulse)
         })
     }
 
     fn object<'a>(&'a self, url: &'a str) -> Asking<'a, Option<Content>> {
-        on_store(&self.looks, url, |url, _| object::look(url))
+        self.looks.run(url, |url, _| object::look(url))
     }
 
     fn discard_object<'a>(&'a self, url: &'a str) -> Asking<'a, ()> {
-        on_store(&self.looks, url, |url, _| object::remove(url))
+        self.looks.run(url, |url, _| object::remove(url))
     }
 
     fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {
@@ -231,7 +249,9 @@ impl Storage for NasStorage {
     fn sweep(&self, age: Duration) -> Asking<'_, u64> {
         let now = self.clock.now();
         self.on_pool(&self.options.output.folder, move |options, pulse| {
-            sweep::sweep(&options.output.open()?, age, now, pulse)
+            let parts = sweep::sweep(&options.output.open()?, age, now, pulse)?;
+            // Checks leave theirs there, too.
+            Ok(parts + sweep::sweep(&options.staging.open()?, age, now, pulse)?)
         })
     }
 }
@@ -258,4 +278,29 @@ fn try_to_write(folder: &Folder, bytes: u64) -> Result<(), Trouble> {
         Err(trouble) => trouble,
     })?;
     removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn a_store_that_hangs_takes_no_thread_of_another_one() {
+        let pools = BucketPools { patience: Duration::from_millis(60), pools: Mutex::default() };
+        let (release, hang) = mpsc::channel::<()>();
+        let hang = Arc::new(Mutex::new(hang));
+        // More than one pool has threads.
+        for _ in 0..17 {
+            let hang = hang.clone();
+            let hung = pools.run("s3://hung/main/a.mp4", move |_, _| {
+                let _released = hang.lock().unwrap().recv();
+                Ok(())
+            });
+            assert_eq!(hung.await.unwrap_err().failure, Failure::TargetDown);
+        }
+
+        assert_eq!(pools.run("s3://well/main/a.mp4", |_, _| Ok(7)).await, Ok(7));
+        drop(release);
+    }
 }

@@ -38,6 +38,10 @@ const PARTS_AT_ONCE: usize = 4;
 /// Of one request. A line of 1.5 Mbit/s sends as many parts as are sent at the same time within it.
 const TIMEOUT: &str = "180s";
 
+/// S3 compares what it gets with this checksum, and keeps it. Another algorithm may be chosen by the variable of this name, or
+/// none for a server that refuses all.
+const CHECKSUM: (&str, &str) = ("aws_checksum_algorithm", "sha256");
+
 /// The metadata of an object by which a writer knows it again. Azure accepts letters and digits only.
 const MARK: Attribute = Attribute::Metadata(std::borrow::Cow::Borrowed("tidemillmark"));
 
@@ -65,11 +69,12 @@ impl Objects {
         // A program that has chosen another provider keeps it.
         let _chosen_already = rustls::crypto::ring::default_provider().install_default();
         let timeout = ("timeout".to_owned(), TIMEOUT.to_owned());
-        Self {
-            options: options.into_iter().chain([timeout]).collect(),
-            clients: Mutex::default(),
-            spool: spool.into(),
+        let mut options: Vec<_> = options.into_iter().chain([timeout]).collect();
+        if options.iter().all(|(name, _)| name != CHECKSUM.0) {
+            options.push((CHECKSUM.0.to_owned(), CHECKSUM.1.to_owned()));
         }
+        options.retain(|(name, value)| name != CHECKSUM.0 || value != "none");
+        Self { options, clients: Mutex::default(), spool: spool.into() }
     }
 
     /// An answer without a body does not tell a missing bucket from a missing object, but a list does.
@@ -267,6 +272,20 @@ mod tests {
 
         let refused = objects.spool().unwrap_err().to_string();
         assert!(refused.contains("others may write to the folder"), "{refused}");
+    }
+
+    #[test]
+    fn s3_gets_a_checksum_unless_another_or_none_is_chosen() {
+        let checksum = |chosen: Option<&str>| {
+            let chosen = chosen.map(|value| ("aws_checksum_algorithm".to_owned(), value.to_owned()));
+            let objects = Objects::with(chosen, "spool");
+            let all = objects.options.into_iter().filter(|(name, _)| name == "aws_checksum_algorithm");
+            all.map(|(_, value)| value).collect::<Vec<_>>()
+        };
+
+        assert_eq!(checksum(None), ["sha256"]);
+        assert_eq!(checksum(Some("crc64nvme")), ["crc64nvme"]);
+        assert_eq!(checksum(Some("none")), [] as [String; 0]);
     }
 
     #[test]

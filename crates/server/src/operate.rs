@@ -16,7 +16,7 @@ use tidemill_api::alert::{CreateSilence, EndSilence};
 use tidemill_api::execution::RestartExecution;
 use tidemill_api::failed_event::{ChangeEvents, ChangeRows, EditEvent, RedirectEvent, RedirectEvents};
 use tidemill_api::render::selection::{ChangeRenders, PrioritizeRender, PrioritizeRenders};
-use tidemill_api::render::{ApproveRender, CorrectRender};
+use tidemill_api::render::{ApproveRender, CorrectRender, RejectRender};
 use tidemill_domain::action::{Action, Reason};
 use tidemill_domain::audit::{self, Actor};
 use tidemill_domain::code::Code;
@@ -192,6 +192,7 @@ pub(crate) fn route(action: Action) -> (MethodRouter<State>, Option<String>) {
         Action::RendersCancel | Action::RendersRetry => with_body::<ChangeRenders>(action),
         Action::RendersPrioritize => with_body::<PrioritizeRenders>(action),
         Action::RenderApprove => with_body::<ApproveRender>(action),
+        Action::RenderReject => with_body::<RejectRender>(action),
         Action::AlertSilence => with_body::<CreateSilence>(action),
         Action::AlertUnsilence => with_body::<EndSilence>(action),
         Action::PoolDelete | Action::TokenDelete => {

@@ -20,7 +20,7 @@ use tidemill_api::failed_event::{
 };
 use tidemill_api::render::batch::RetriedBatch;
 use tidemill_api::render::selection::{ChangeRenders, ChangedRenders, PrioritizeRender, PrioritizeRenders};
-use tidemill_api::render::{ApproveRender, CorrectRender};
+use tidemill_api::render::{ApproveRender, CorrectRender, RejectRender};
 use tidemill_domain::access::Permission;
 use tidemill_domain::action::Action;
 use utoipa::OpenApi;
@@ -136,6 +136,7 @@ macro_rules! api_routes {
                 RedirectEvents,
                 ApproveRender,
                 CorrectRender,
+                RejectRender,
                 PrioritizeRender,
                 PrioritizeRenders,
                 ChangeRenders,

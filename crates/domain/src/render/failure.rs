@@ -29,7 +29,7 @@ crate::words! {
         NasUnwritable = "nas_unwritable" => Code::NasUnwritable,
         NasFailed = "nas_failed" => Code::NasFailed,
         NasRefused = "nas_refused" => Code::NasRefused,
-        /// An object store does not answer, or does not take the file.
+        /// An object store does not answer, or does not take the file, or the worker does not know it.
         TargetDown = "target_down" => Code::RenderTargetDown,
         OutputConflict = "output_conflict" => Code::OutputConflict,
         /// A person has rejected the file.

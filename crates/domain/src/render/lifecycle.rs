@@ -15,7 +15,8 @@
 //! Invariants: final states stay; only the worker with the lease is heard; attempts are bounded; progress never falls
 //! within one job; a render completes only after it was recorded as publishing; nobody claims a render that awaits approval,
 //! and an approval is for the file of one job. From `publishing` on the file may have its
-//! final name, so it is looked for before anything is repeated, and it is too late to cancel.
+//! final name, so it is looked for before anything is repeated, and a render is cancelled only if it turns out that nothing
+//! has that name.
 
 mod settle;
 mod work;
@@ -324,6 +325,10 @@ fn cancel(render: &Render, now: Timestamp) -> Decision {
     if render.status == Status::Pending && next.is_to_be_cancelled() {
         let slot = if render.awaits_approval() { Slot::Free } else { Slot::BusyUntilItEnds };
         return settle::cancelled(&next, slot);
+    }
+    if render.status == Status::Pending {
+        // Its file may have its final name. Whoever claims it next finds out, and need not wait for that.
+        next.run_after = render.run_after.min(now);
     }
     Decision::write(next, Act::Nothing)
 }

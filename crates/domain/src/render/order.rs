@@ -50,7 +50,7 @@ crate::code::fixes!(OrderRefusal {
 pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
     match (render.status, render.phase) {
         (status, _) if status.is_terminal() => Err(OrderRefusal::Ended { status }),
-        (_, Phase::Publishing) => Err(OrderRefusal::TooLate),
+        (status, Phase::Publishing) if status.is_active() => Err(OrderRefusal::TooLate),
         _ => Ok(()),
     }
 }
@@ -100,6 +100,10 @@ pub fn possible(render: &Render, now: Timestamp) -> Vec<Action> {
 /// What cancelling the render now would do, for the confirmation.
 pub fn cancel_means(render: &Render) -> &'static str {
     match (render.status, render.phase) {
+        (Status::Pending, Phase::Publishing) => {
+            "The next worker that looks at it cancels it, unless its file is published already. Files that object stores \
+             already have stay there."
+        }
         (Status::Pending, _) if render.job.is_none() => "It is cancelled at once. Nothing was rendered.",
         _ if render.awaits_approval() => {
             "It is cancelled at once. The rendered file is deleted; nothing is published."
@@ -268,6 +272,9 @@ mod tests {
         );
         assert_eq!(may_cancel(&render(Status::Uploading, Phase::Copying)), Ok(()));
         assert_eq!(may_cancel(&render(Status::Pending, Phase::Queued)), Ok(()));
+        let waits_for_a_store = render(Status::Pending, Phase::Publishing);
+        assert_eq!(may_cancel(&waits_for_a_store), Ok(()));
+        assert!(cancel_means(&waits_for_a_store).contains("unless its file is published"));
     }
 
     #[test]

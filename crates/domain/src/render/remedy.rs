@@ -41,7 +41,7 @@ pub const fn remedy(code: Code) -> Option<&'static str> {
         Code::NasUnwritable => "free space or make the NAS writable; the worker then continues by itself",
         Code::OutputConflict => "move the other file or object away, then retry",
         Code::RenderTargetDown => {
-            "bring the store back, or correct its credentials; the render then continues by itself"
+            "bring the store back, correct its credentials, or set render.targets on all workers; the render then continues by itself"
         }
         Code::RenderNotApproved => "correct the data of the render, or retry it",
         Code::RenderKeyMissing => "configure the key that the message names, then retry",

@@ -9,7 +9,7 @@
 //! | timed out, stalled | 2 | 60 s | × 2 | new | |
 //! | output invalid | 3 | 60 s | no | new | |
 //! | NAS failed | 3 | 30 s | no | same: only the upload again | |
-//! | object store down | always, uncounted | 30 s | no | same: only the upload again | yes |
+//! | object store down, or unknown to the worker | always, uncounted | 30 s | no | same: only the upload again | yes |
 //! | template missing or not fit, rejected, name taken, not picked, NAS refused, conflict, worker lost | never | | | | yes |
 //! | refused, asset missing, cancelled in nexrender, not approved | never | | | | |
 //! | wrong secret, not nexrender, path not mapped, NAS unwritable or not mounted, tool missing | always, uncounted | 30 s | no | same | yes |

@@ -8,7 +8,7 @@ use super::Storage;
 use super::places::{Places, noted_poster};
 use crate::item::storage::url;
 use crate::{EngineError, HeldLease, Leader, Process, Service, begin_under, until_lost};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,11 +180,10 @@ impl RenderPurge<'_> {
                 films.discard(&place).await?;
             }
         }
-        let objects = record.output_objects.iter().flat_map(|urls| urls.lines());
-        for object in objects.flat_map(|object| self.films(record, Some(object))) {
-            if targets.have(&object) {
-                films.discard_object(&object).await?;
-            }
+        let noted = record.output_objects.iter().flat_map(|urls| urls.lines());
+        let objects: BTreeSet<String> = noted.flat_map(|object| self.films(record, Some(object))).collect();
+        for object in objects.iter().filter(|object| targets.have(object)) {
+            films.discard_object(object).await?;
         }
         Ok(())
     }

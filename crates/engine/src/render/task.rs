@@ -404,6 +404,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         // Also after a panic: the lease must not be renewed without a task.
         self.worker.registry.remove(&self.held);
+        self.worker.stores.values().for_each(|store| store.leave(self.held.id));
         self.worker.look_again.notify_one();
     }
 }

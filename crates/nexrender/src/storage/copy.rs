@@ -75,8 +75,9 @@ pub(super) fn leave_room(folder: &Folder, bytes: u64, free_bytes_min: u64) -> Re
     if let Some(free) = folder.free_bytes()?
         && free < bytes.saturating_add(free_bytes_min)
     {
+        let path = folder.path();
         let message =
-            format!("the NAS has {free} bytes free, and {bytes} and {free_bytes_min} to spare are needed");
+            format!("{path} has {free} bytes free, and {bytes} and {free_bytes_min} to spare are needed");
         return Err(Trouble::new(Failure::NasUnwritable, &message));
     }
     Ok(())

@@ -19,6 +19,10 @@ impl Folder {
         Ok(Self { opened: OpenFolder::open(&path.to_string())?, path: path.clone() })
     }
 
+    pub(super) fn path(&self) -> &LocalPath {
+        &self.path
+    }
+
     /// For messages and for other programs.
     pub(super) fn path_of(&self, name: &str) -> Result<LocalPath, Trouble> {
         self.path.join(name).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))

@@ -1,7 +1,8 @@
-//! Files in object stores: uploaded whole or not at all, and never over another object.
+//! Files in object stores: uploaded whole or not at all, and not over an object that is there.
 //!
 //! The mark of an object is the SHA-256 of its content. The bytes are hashed while they are sent, and an upload whose bytes are
-//! not those that were recorded is never completed.
+//! not those that were recorded is never completed. An object counts as ours by its size and its mark; it is not read again.
+//! Stores create no object in several parts on condition that there is none, so two queues in one folder may replace each other's.
 
 use super::StorageOptions;
 use super::folder::io_trouble;

@@ -6,6 +6,7 @@ use crate::clip::local;
 use crate::storage::{output, storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use std::{env, fs};
 use tidemill_domain::render::Failure;
 use tidemill_engine::render::Storage;
@@ -93,6 +94,47 @@ async fn a_nas_that_is_read_only_takes_nothing() {
     assert_eq!(checked.unwrap_err().failure, Failure::NasUnwritable);
     assert_eq!(copied.unwrap_err().failure, Failure::NasUnwritable);
     assert_eq!(published.unwrap_err().failure, Failure::NasUnwritable);
+}
+
+/// A shelf whose nodes write to the disk, and that publishes elsewhere.
+fn staged_on(disk: &Path) -> (NasStorage, tempfile::TempDir) {
+    let nas = tempfile::tempdir().unwrap();
+    let storage = storage(disk, nas.path(), |options| {
+        options.staging.mount = Mount::At(local(disk));
+        options.free_bytes_min = 64 << 10;
+    });
+    (storage, nas)
+}
+
+#[tokio::test]
+async fn a_volume_of_nodes_that_is_full_is_noticed() {
+    let Some(disk) = disk("a_volume_of_nodes_that_is_full_is_noticed", "size=1m") else { return };
+    let (storage, _nas) = staged_on(&disk);
+    let films = disk.join("films");
+
+    // There is room for a byte, but not for a film.
+    fs::write(&films, vec![7; 1_000 << 10]).unwrap();
+    let full = storage.check().await.unwrap_err();
+    fs::remove_file(films).unwrap();
+
+    assert_eq!(full.failure, Failure::NasUnwritable);
+    assert!(full.message.contains(&disk.display().to_string()), "{}", full.message);
+    assert_eq!(storage.check().await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_volume_of_nodes_that_is_read_only_is_noticed_and_parts_of_checks_are_swept_there() {
+    let test = "a_volume_of_nodes_that_is_read_only_is_noticed_and_parts_of_checks_are_swept_there";
+    let Some(disk) = disk(test, "size=1m") else { return };
+    let (storage, _nas) = staged_on(&disk);
+    assert_eq!(storage.check().await, Ok(()));
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "the check leaves nothing behind");
+    fs::write(disk.join(".check.rq-0-5.part"), "x").unwrap();
+    assert_eq!(storage.sweep(Duration::ZERO).await, Ok(1));
+
+    run("mount", &["-o", "remount,ro"], &disk);
+
+    assert_eq!(storage.check().await.unwrap_err().failure, Failure::NasUnwritable);
 }
 
 #[tokio::test]

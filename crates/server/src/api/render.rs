@@ -14,8 +14,8 @@ use axum::response::Response;
 use serde_json::json;
 use tidemill_api::Page;
 use tidemill_api::render::{
-    ApproveRender, CorrectRender, ListRenders, OrderRender, OrderedRender, Render, RenderAttempt, RenderData,
-    RenderPlan, RenderTransition, RenderWorker,
+    ApproveRender, CorrectRender, ListRenders, OrderRender, OrderedRender, RejectRender, Render,
+    RenderAttempt, RenderData, RenderPlan, RenderTransition, RenderWorker,
 };
 use tidemill_domain::action::Action;
 use tidemill_domain::code::Code;
@@ -144,6 +144,12 @@ impl ActionBody for ApproveRender {
     }
 }
 
+impl ActionBody for RejectRender {
+    fn read(&self) -> Result<(Option<&str>, Parameters), Problem> {
+        Ok((Some(checked(&self.reason)?), Parameters::Revision(self.revision)))
+    }
+}
+
 /// Cancels, approves, rejects, retries, prioritizes, corrects or recovers a render, and responds with it: 202 while its worker
 /// does not know yet. A token can be limited to some compositions.
 pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome {
@@ -163,7 +169,9 @@ pub(crate) async fn perform(request: &ActionRequest<'_>, tx: &mut Tx) -> Outcome
         (Action::RenderApprove, Parameters::Revision(revision)) => {
             tx.renders().approve(id, *revision, &actor, reason).await?
         }
-        (Action::RenderReject, _) => tx.renders().reject(id, &actor, request.required_reason()).await?,
+        (Action::RenderReject, Parameters::Revision(revision)) => {
+            tx.renders().reject(id, *revision, &actor, request.required_reason()).await?
+        }
         (Action::RenderPrioritize, Parameters::Priority(change)) => {
             selection::change(request, id, Some(*change), tx).await?
         }

@@ -219,15 +219,21 @@ fn parameters(action: Action, fields: &ActionForm) -> Result<Parameters, Problem
         Action::AlertUnsilence => Parameters::EndSilence(EndSilence { rule: fields.rule.clone(), subject }),
         Action::RenderCorrect => Parameters::Correction(Correction {
             data: given(&fields.data).map(str::to_owned),
-            revision: fields.revision.parse().ok(),
+            revision: revision(fields)?,
             ..Correction::default()
         }),
         Action::RenderPrioritize => {
             Parameters::Priority(selection::priority_change(&fields.how, &fields.priority)?)
         }
-        Action::RenderApprove => Parameters::Revision(fields.revision.parse().ok()),
+        Action::RenderApprove | Action::RenderReject => Parameters::Revision(revision(fields)?),
         _ => Parameters::None,
     })
+}
+
+/// The revision of the render that the page has shown.
+fn revision(fields: &ActionForm) -> Result<Option<i64>, Problem> {
+    let revision = given(&fields.revision).map(str::parse::<i64>).transpose();
+    revision.map_err(|_| Problem::bad_request("revision is not a number", "open the page again"))
 }
 
 /// Restarts an execution; returns the address of the new one.

@@ -58,11 +58,17 @@ impl Renders<'_> {
         self.answer(id, revision, Event::Approve, ("render.approve", actor, reason)).await
     }
 
-    /// Rejects the file that waits for approval.
+    /// Rejects the file that waits for approval, under the same condition.
     #[crate::boxed]
-    pub async fn reject(&mut self, id: RenderId, actor: &Actor, reason: &str) -> Result<RenderChanged> {
+    pub async fn reject(
+        &mut self,
+        id: RenderId,
+        revision: Option<i64>,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<RenderChanged> {
         let event = Event::Reject { why: reason.to_owned() };
-        self.answer(id, None, event, ("render.reject", actor, Some(reason))).await
+        self.answer(id, revision, event, ("render.reject", actor, Some(reason))).await
     }
 
     async fn answer(

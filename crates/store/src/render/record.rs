@@ -78,7 +78,8 @@ impl RenderRecord {
     /// URLs of the published file in object stores.
     pub fn objects(&self) -> Vec<&str> {
         let objects = self.output_objects.as_deref().filter(|_| self.output_path.is_some());
-        objects.unwrap_or_default().lines().collect()
+        // After an empty line are those of earlier files.
+        objects.unwrap_or_default().lines().take_while(|url| !url.is_empty()).collect()
     }
 
     /// For timeouts; `None` while nexrender has no job for it.

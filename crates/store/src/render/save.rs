@@ -158,6 +158,8 @@ impl Renders<'_> {
 fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &Change<'_>) {
     let now = change.now;
     let published = record.output_path.clone();
+    // Objects are not replaced, and one store may have the file although another one was down.
+    let may_be_stored = record.output_objects.is_some() && record.output_bytes.is_some();
     record.set(after);
     record.updated_at = now;
     if after.job != before.job {
@@ -193,18 +195,18 @@ fn update(record: &mut RenderRecord, before: &Render, after: &Render, change: &C
         // The time of a person is not the time that a render takes.
         record.started_at = record.started_at.map(|started_at| started_at.plus(now.since(before.run_after)));
     }
-    if before.status.is_terminal() && after.status == Status::Pending {
+    let is_wanted_again = before.status.is_terminal() && after.status == Status::Pending;
+    if is_wanted_again {
         (record.ended_at, record.started_at, record.completed_at, record.duration_seconds) =
             (None, None, None, None);
         // The same may have been ordered again meanwhile.
         record.gfx_hash = None;
-        // Objects are not replaced, and one store may have the file although another one was down.
-        let may_be_stored = record.output_objects.is_some() && before.phase >= Phase::Copying;
-        if after.phase == Phase::Queued && (may_be_published(before) || may_be_stored) {
-            record.output_revision += 1;
-            record.previous_output_path = published.or(record.previous_output_path.take());
-            (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
-        }
+    }
+    let begins_anew = after.status == Status::Pending && after.phase == Phase::Queued;
+    if begins_anew && (may_be_stored || is_wanted_again && may_be_published(before)) {
+        record.output_revision += 1;
+        record.previous_output_path = published.or(record.previous_output_path.take());
+        (record.output_path, record.output_bytes, record.output_sha256) = (None, None, None);
     }
 }
 

@@ -29,7 +29,8 @@ pub struct Notes<'a> {
     pub output_sha256: Option<&'a str>,
     /// With `Work::Copied` or `Work::Published`: the final path, for people.
     pub output_path: Option<&'a str>,
-    /// With `Work::Copied` or `Work::Published`: its URLs in object stores, one on each line.
+    /// With `Work::Copied` or `Work::Published`: its URLs in object stores, one on each line; after an empty line those of
+    /// earlier files.
     pub output_objects: Option<&'a str>,
     /// With `Work::Published`: where the file before is now.
     pub previous_path: Option<&'a str>,

@@ -226,6 +226,10 @@ fn what_cannot_be_rendered_is_refused_with_a_code_and_not_ordered() {
     fs::write(stage.path("not.json"), "{").unwrap();
     stage.run(&["render", "submit", "not.json"]).fails("TM1501", 2);
     stage.run(&["render", "submit", "absent.json"]).fails("TM0104", 2);
+    for answer in ["approve", "reject"] {
+        let both = ["render", answer, "1", "2", "--revision", "1", "--reason", "x"];
+        stage.run(&both).fails("TM0002", 2);
+    }
     for date in ["../2026-11-15", "2026-13-01", "today", "2026-11-15/.."] {
         submit(&stage, &["--date", date]).fails("TM1510", 2);
     }

@@ -88,8 +88,8 @@ pub(super) fn troubled(
     let failure = trouble.failure;
     match policy.patience.remedy(failure) {
         Remedy::GiveUp => failed(render, trouble, slot),
-        // Nobody knows whether the store has the file, and nobody wants it any more.
-        Remedy::Wait { .. } if render.cancel_requested_at.is_some() => failed(render, trouble, slot),
+        // Nobody wants the file any more, so nobody waits for the store.
+        Remedy::Wait { .. } if render.cancel_requested_at.is_some() => cancelled(render, slot),
         remedy @ (Remedy::Wait { backoff } | Remedy::StopClaiming { backoff }) => {
             let mut decision = stopped(render, now);
             if let Some(next) = &mut decision.write {

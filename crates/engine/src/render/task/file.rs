@@ -86,9 +86,14 @@ impl Task {
             return Ok(ActResult { work: Work::Validated, noted });
         }
         // Only this content may be published later.
-        let content = self.worker.storage.content(&staged.local).await?.ok_or_else(|| missing(&staged))?;
+        let content = self.hashed(&staged).await?.ok_or_else(|| missing(&staged))?;
         (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
         Ok(ActResult { work: Work::NeedsApproval, noted })
+    }
+
+    async fn hashed(&self, staged: &Staged) -> Result<Option<Content>, Trouble> {
+        let _turn = self.turn().await;
+        self.worker.storage.content(&staged.local).await
     }
 
     fn is_approved(&self) -> bool {
@@ -135,8 +140,9 @@ impl Task {
     pub(super) async fn copy(&self) -> Result<ActResult, Trouble> {
         let (staged, output) = (self.staged().await?, self.output().await?);
         let to = self.destinations(&output).await?;
-        // A store that is down is not worth a copy.
-        self.is_in_stores(&to, self.content().as_ref()).await?;
+        // A store that is down, or takes no files, is not worth a copy.
+        self.is_in_stores(&to, self.content().as_ref(), None).await?;
+        self.may_upload(&to)?;
         let mut noted = NewNotes { checked: self.checked, ..NewNotes::default() };
         for _ in 0..CHANGES_MAX {
             // The file state of an earlier claim's check is unknown.
@@ -194,24 +200,33 @@ impl Task {
         Ok(published)
     }
 
-    /// Whether an earlier worker has published the file.
+    /// Whether an earlier claim has published the file. If it has only copied it for stores, the copy is used.
     pub(super) async fn look_at_final(&self) -> Result<ActResult, Trouble> {
         let output = self.output().await?;
         let to = self.destinations(&output).await?;
-        if !to.is_on_nas {
-            let ours = self.content();
-            let is_there = ours.is_some() && self.is_in_stores(&to, ours.as_ref()).await?;
-            return if is_there { self.published(&output, &to) } else { Ok(Work::FinalMissing.into()) };
-        }
-        match (self.worker.storage.published(&output).await?, self.content()) {
-            (None, _) => Ok(Work::FinalMissing.into()),
-            (Some(there), Some(ours)) if there == ours => self.published(&output, &to),
-            // It is the file before, which publishing moves aside.
-            (Some(_), _) if output.kept.is_some() => Ok(Work::FinalMissing.into()),
-            (Some(_), _) => {
-                let message = format!("another file is {}", self.worker.options.places.published(&output)?);
-                Err(Trouble::new(Failure::OutputConflict, &message))
+        let ours = self.content();
+        if to.is_on_nas {
+            match (self.worker.storage.published(&output).await?, &ours) {
+                (None, _) => {}
+                (Some(there), Some(ours)) if there == *ours => return self.published(&output, &to),
+                // It is the file before, which publishing moves aside.
+                (Some(_), _) if output.kept.is_some() => {}
+                (Some(_), _) => {
+                    let message =
+                        format!("another file is {}", self.worker.options.places.published(&output)?);
+                    return Err(Trouble::new(Failure::OutputConflict, &message));
+                }
             }
+        } else if ours.is_some() && self.is_in_stores(&to, ours.as_ref(), None).await? {
+            return self.published(&output, &to);
+        }
+        if !to.have_stores() || ours.is_none() || self.record.render.cancel_requested_at.is_some() {
+            return Ok(Work::FinalMissing.into());
+        }
+        match self.publish().await {
+            // The copy is gone, or not what it was.
+            Err(trouble) if trouble.failure == Failure::NasFailed => Ok(Work::FinalMissing.into()),
+            done => done,
         }
     }
 

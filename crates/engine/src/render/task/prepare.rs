@@ -12,8 +12,8 @@ use tidemill_domain::render::gfx::{self, GfxData};
 use tidemill_domain::render::{Failure, Profile, Trouble, Uid, Work, mapping, output};
 use tidemill_store::StoreError;
 
-/// How long object stores may take to say whether a name is free, before a file is rendered.
-const STORES_WAIT: Duration = Duration::from_secs(5);
+/// How long an object store may take to say whether a name is free, before a file is rendered.
+const STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// Why a render cannot be made.
 pub(in crate::render) type Problem = (Code, String);
@@ -67,9 +67,8 @@ impl Task {
         let output = self.output().await?;
         let to = self.destinations(&output).await?;
         // A store that is slow now does not keep the render from its node.
-        let looking = tokio::time::timeout(STORES_WAIT, self.is_in_stores(&to, None));
-        match looking.await {
-            Ok(Err(trouble)) if trouble.failure == Failure::OutputConflict => return Err(trouble),
+        match self.is_in_stores(&to, None, Some(STORE_WAIT)).await {
+            Err(trouble) if trouble.failure == Failure::OutputConflict => return Err(trouble),
             _ => {}
         }
         if output.kept.is_some() || !to.is_on_nas {

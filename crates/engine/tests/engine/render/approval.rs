@@ -2,9 +2,10 @@
 
 use super::studio::{MINI, Studio, until};
 use std::num::NonZeroUsize;
+use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::profile::ApprovalNeed;
-use tidemill_domain::render::{RenderId, Status};
+use tidemill_domain::render::{Phase, RenderId, Status};
 use tidemill_store::render::{RenderChanged, RenderRecord};
 use tidemill_store::scratch::Scratch;
 
@@ -12,6 +13,7 @@ tidemill_store::on_both![
     what_waits_for_approval_holds_no_place_and_keeps_its_file,
     a_file_that_has_changed_is_asked_for_again,
     a_file_that_has_vanished_is_rendered_again_and_asked_for_again,
+    a_file_is_hashed_in_its_turn,
     a_rejected_file_is_deleted,
 ];
 
@@ -102,10 +104,30 @@ async fn a_file_that_has_vanished_is_rendered_again_and_asked_for_again(scratch:
     assert_eq!((finals(&studio).len(), studio.fake.submits()), (0, 2));
 }
 
+async fn a_file_is_hashed_in_its_turn(scratch: Scratch) {
+    let (studio, _) = asked(scratch).await;
+    let inspected = studio.fake.calls("inspect");
+    studio.fake.close("content");
+    let worker = studio.worker_with(|options| options.uploads = NonZeroUsize::MIN).await;
+    let ids = [studio.order().await, studio.order().await];
+    for id in ids {
+        studio.until_phase(id, Phase::Validating).await;
+    }
+    until(|| studio.fake.calls("content") == 2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    assert_eq!(studio.fake.calls("inspect"), inspected + 1, "the other file waits for its turn");
+    studio.fake.open("content");
+    for id in ids {
+        awaiting(&studio, id).await;
+    }
+    worker.stop().await;
+}
+
 async fn a_rejected_file_is_deleted(scratch: Scratch) {
     let (studio, id) = asked(scratch).await;
     let mut tx = studio.store.begin().await.unwrap();
-    let _rejected = tx.renders().reject(id, &Actor::system(), "a wrong name").await.unwrap();
+    let _rejected = tx.renders().reject(id, None, &Actor::system(), "a wrong name").await.unwrap();
     tx.commit().await.unwrap();
 
     let worker = studio.worker().await;

@@ -1,6 +1,6 @@
 //! Old renders go with their files, while others may want them again.
 
-use super::studio::{SOON, Studio, options, until};
+use super::studio::{MINI, SOON, Studio, options, until};
 use super::world::Fake;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,10 @@ use tidemill_store::Store;
 use tidemill_store::render::RenderChanged;
 use tidemill_store::scratch::Scratch;
 
-tidemill_store::on_both![a_render_that_is_corrected_while_others_are_deleted_keeps_its_film];
+tidemill_store::on_both![
+    a_render_that_is_corrected_while_others_are_deleted_keeps_its_film,
+    objects_of_former_targets_go_with_their_render,
+];
 
 /// Files of nodes in one world, and published ones in another.
 fn files(films: &Fake) -> RenderFiles {
@@ -82,6 +85,27 @@ async fn a_render_that_is_corrected_while_others_are_deleted_keeps_its_film(scra
     assert_eq!((report.renders, report.kept.get(&Kept::Changed)), (1, Some(&1)), "{report:?}");
     assert_eq!(left(&films), ["/nas/output/2026-11-15/Mini_2.mp4"], "it stays until the new one is there");
     assert_eq!(studio.record(ids[1]).await.render.status, Status::Pending);
+}
+
+async fn objects_of_former_targets_go_with_their_render(scratch: Scratch) {
+    let studio = Studio::on(scratch).await;
+    studio.know_with(MINI, None, &["nas", "archive"]).await;
+    let worker = studio.worker().await;
+    let id = studio.order().await;
+    assert_eq!(studio.until_status(id, Status::Completed).await.objects().len(), 1);
+
+    studio.know_with(MINI, None, &["nas"]).await;
+    correct(&studio, id).await;
+    let second = studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+    assert_eq!((second.output_revision, second.objects()), (2, Vec::new()), "it is on the NAS only");
+    studio.run_sql("delete from render_leftover").await;
+    studio.clock.advance(Duration::from_secs(1));
+    let files = RenderFiles { targets: options("one").targets, ..files(&studio.fake) };
+    let report = purge(studio.another_store().await, files).await.unwrap();
+
+    assert_eq!((report.renders, report.troubles), (1, Vec::new()));
+    assert_eq!(studio.fake.state().objects.len(), 0);
 }
 
 /// SQLite only: the trigger stands for a foreign key of another program's table, or for a right that a role does not have.

@@ -360,7 +360,8 @@ impl Storage for Fake {
             assert!(may_go_on());
             let mut state = self.state();
             assert!(!state.finals.contains_key(&place(&output.folder, &output.name)), "the NAS was first");
-            let bytes = state.parts[&place(&output.folder, &output.part)].clone();
+            let part = state.parts.get(&place(&output.folder, &output.part)).cloned();
+            let bytes = part.ok_or_else(|| Trouble::new(Failure::NasFailed, "the part is gone"))?;
             assert_eq!(self::content(&bytes), *content);
             let before = state.objects.insert(url.to_owned(), bytes.clone());
             assert!(before.is_none_or(|before| before == bytes), "{url} is replaced");

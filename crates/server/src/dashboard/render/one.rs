@@ -385,11 +385,11 @@ pub(crate) async fn question(
         fields: html! {
             @if action == Action::RenderCorrect { (data_field(&record, data.as_deref())) }
             @if action == Action::RenderPrioritize { (priority_fields()) }
-            @if action == Action::RenderApprove {
-                // What is seen here is what is approved.
+            @if matches!(action, Action::RenderApprove | Action::RenderReject) {
+                // What is seen here is what is approved or rejected.
                 input type="hidden" name="revision" value=(record.revision);
-                (clip::player(&visit.state, &record))
             }
+            @if action == Action::RenderApprove { (clip::player(&visit.state, &record)) }
             (reason_field(WHY, action.declaration().reason, None))
         },
         back,

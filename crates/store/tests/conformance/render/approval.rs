@@ -44,9 +44,9 @@ async fn approve(bench: &Bench, id: RenderId, revision: Option<i64>) -> RenderCh
     done
 }
 
-async fn reject(bench: &Bench, id: RenderId) -> RenderChanged {
+async fn reject(bench: &Bench, id: RenderId, revision: Option<i64>) -> RenderChanged {
     let mut tx = bench.begin().await;
-    let done = tx.renders().reject(id, &ann(), "a wrong name").await.unwrap();
+    let done = tx.renders().reject(id, revision, &ann(), "a wrong name").await.unwrap();
     tx.commit().await.unwrap();
     done
 }
@@ -129,14 +129,15 @@ async fn whoever_is_later_or_has_seen_another_file_is_refused(bench: Bench) {
     let current = find(&bench, id).await.revision;
     let changed = OrderRefusal::Changed { expected: current - 1, current };
     assert_eq!(refused(approve(&bench, id, Some(current - 1)).await), changed);
+    assert_eq!(refused(reject(&bench, id, Some(current - 1)).await), changed);
     assert_eq!(refused(retried(&bench, id).await), OrderRefusal::AwaitsApproval);
 
     done(approve(&bench, id, None).await);
 
     assert_eq!(refused(approve(&bench, id, None).await), not_awaiting(Status::Pending));
-    assert_eq!(refused(reject(&bench, id).await), not_awaiting(Status::Pending));
+    assert_eq!(refused(reject(&bench, id, None).await), not_awaiting(Status::Pending));
     claim(&bench, 1).await;
-    assert_eq!(refused(reject(&bench, id).await), not_awaiting(Status::Uploading));
+    assert_eq!(refused(reject(&bench, id, None).await), not_awaiting(Status::Uploading));
     let other = ordered(&bench).await;
     assert_eq!(refused(approve(&bench, other, None).await), not_awaiting(Status::Pending));
     assert_eq!(approve(&bench, RenderId::new(99), None).await, RenderChanged::NoSuchRender);
@@ -146,7 +147,7 @@ async fn whoever_is_later_or_has_seen_another_file_is_refused(bench: Bench) {
 async fn what_is_rejected_fails_with_the_reason_and_is_rendered_again_by_a_retry(bench: Bench) {
     let id = asked(&bench).await.record.id();
 
-    let rejected = done(reject(&bench, id).await);
+    let rejected = done(reject(&bench, id, None).await);
 
     let reason = rejected.render.reason.clone().unwrap();
     assert_eq!((rejected.render.status, reason.code.to_string().as_str()), (Status::Failed, "TM1557"));

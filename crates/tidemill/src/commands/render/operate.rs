@@ -85,6 +85,9 @@ pub(crate) struct Reject {
     /// Ids of the renders
     #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
     ids: Vec<RenderId>,
+    /// Refuse if the render is not at this revision any more; `render show` has it
+    #[arg(long, value_name = "NUMBER")]
+    revision: Option<i64>,
     /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
@@ -132,15 +135,25 @@ pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit> {
 }
 
 pub(super) async fn approve(arguments: &Approve, context: &Context) -> Result<Exit> {
-    let (actor, reason, revision) = (context.actor(), arguments.reason.as_deref(), arguments.revision);
+    let (actor, reason) = (context.actor(), arguments.reason.as_deref());
+    let revision = of_one_render(arguments.revision, &arguments.ids)?;
     let run = Run { ids: &arguments.ids, is_dry: arguments.dry_run };
     order(run, context, async |tx, id| tx.renders().approve(id, revision, &actor, reason).await).await
 }
 
 pub(super) async fn reject(arguments: &Reject, context: &Context) -> Result<Exit> {
     let (actor, reason) = (context.actor(), arguments.reason.as_str());
+    let revision = of_one_render(arguments.revision, &arguments.ids)?;
     let run = Run { ids: &arguments.ids, is_dry: arguments.dry_run };
-    order(run, context, async |tx, id| tx.renders().reject(id, &actor, reason).await).await
+    order(run, context, async |tx, id| tx.renders().reject(id, revision, &actor, reason).await).await
+}
+
+/// Each render has revisions of its own.
+fn of_one_render(revision: Option<i64>, ids: &[RenderId]) -> Result<Option<i64>> {
+    if revision.is_some() && ids.len() > 1 {
+        return Err(Failure::new(Code::Usage, "--revision is that of one render", "name one render"));
+    }
+    Ok(revision)
 }
 
 pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit> {

@@ -61,6 +61,8 @@ async fn exactly_the_film_that_was_shown_is_published_and_only_after_the_approva
     drop(served);
     let number = id.to_string();
     stage.run(&["render", "approve", &number, "--revision", "1"]).fails("TM1511", 5);
+    let reject = ["render", "reject", number.as_str(), "--reason", "a test", "--revision", "1"];
+    stage.run(&reject).fails("TM1511", 5);
     stage.run(&["render", "retry", &number, "--reason", "a test"]).fails("TM1511", 5);
     stage.run(&["render", "approve", &number, "--reason", "names are right"]).succeeds();
     let inventory = site.ended(&[id, other]).await;

@@ -52,5 +52,13 @@ fn a_render_that_nobody_wants_does_not_wait_for_a_store() {
     play.apply(&Event::Cancel);
     let decision = play.fails(Failure::TargetDown);
 
-    assert_eq!((play.render.status, decision.act), (Status::Failed, drops(Slot::Free, File::Keep)));
+    assert_eq!((play.render.status, decision.act), (Status::Cancelled, drops(Slot::Free, File::Delete)));
+
+    let mut play = Play::at(Phase::Publishing);
+    play.fails(Failure::TargetDown);
+    play.apply(&Event::Cancel);
+    assert_eq!((play.render.status, play.render.run_after), (Status::Pending, play.now));
+    assert_eq!(play.claim(2), Act::LookAtFinal);
+    assert_eq!(play.works(Work::FinalMissing).act, drops(Slot::Free, File::Delete));
+    assert_eq!(play.render.status, Status::Cancelled);
 }

@@ -164,9 +164,18 @@ async fn a_rejection_has_a_reason_and_viewers_do_not_answer() {
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{verb}");
     }
     assert_eq!(operator.submit(&path, &path, "reason=+").await.status, StatusCode::BAD_REQUEST);
+    let question = operator.get(&path).await.text;
+    let revision: i64 = between(&question, "name=\"revision\" value=\"", "\"").parse().unwrap();
+    let garbled = operator.submit(&path, &path, "reason=x&revision=new").await;
+    assert_eq!(garbled.status, StatusCode::BAD_REQUEST, "{}", garbled.text);
+    let early = operator.submit(&path, &path, &format!("reason=x&revision={}", revision - 1)).await;
+    assert_eq!((early.status, early.text.contains("was changed since")), (StatusCode::CONFLICT, true));
+    let api = format!("/api/v1/renders/{id}/reject");
+    let body = format!(r#"{{"reason": "a wrong name", "revision": {}}}"#, revision - 1);
+    let early = app.ask_as(Role::Operator, Method::POST, &api, &body).await;
+    assert_eq!(early.status, StatusCode::CONFLICT, "{early:?}");
     assert_eq!(status(&app, id).await, (Status::Pending, true));
 
-    let api = format!("/api/v1/renders/{id}/reject");
     let done = app.ask_as(Role::Operator, Method::POST, &api, r#"{"reason": "a wrong name"}"#).await;
 
     assert_eq!((done.status, &done.json()["error_code"]), (StatusCode::OK, &json!("TM1557")), "{done:?}");
