@@ -205,7 +205,7 @@ async fn a_request_in_hand_comes_to_its_end_and_nobody_else_is_let_in() {
 
 #[test]
 fn the_bounds_are_those_of_this_process() {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let files = open_max();
     let bounds = bounds_of_this_process(Some(7));
 
     assert!(bounds.places >= 1 && u64::from(bounds.all()) < files.max(3));
