@@ -109,6 +109,8 @@ fn check_client(kind: &str) {
         (&json!(true), &json!(["LeaseLost", "TM1207", true, [0, 0]]))
     );
     assert_eq!(told["beats"], true);
+    // Of two pools one was lost: the other one was beaten on, and is released.
+    assert_eq!(told["half"], json!(["LeaseLost", "TM1207", true, [0, 0], [0, 0]]));
     // A second attempt of the holder would have the epoch 2.
     assert_eq!((&told["lost_answers"], &told["lost_release"]), (&json!([4, [4, 0], 1]), &json!([0, 0])));
     assert_eq!((&told["lost_launch"], &told["launched_once"]), (&json!("COMPLETED"), &json!(1)));
@@ -132,6 +134,40 @@ fn the_client_holds_units_and_runs_jobs_and_no_lost_answer_does_anything_twice()
 #[test]
 fn the_client_for_asyncio_does_the_same() {
     check_client("asyncio");
+}
+
+/// Faults that the real server does not have on demand.
+fn check_faults(kind: &str) -> Option<Value> {
+    let python = python()?;
+    let variables = [("PYTHONPATH", client())];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let told = run_python(&Stage::new(), &python, &program("python/client_faults.py"), &variables, &[kind]);
+
+    assert_eq!(told["knows"], true, "{told}");
+    // The error names the pool that was lost; the other one was beaten on, and released.
+    assert_eq!((&told["half"][0], &told["half"][1]), (&json!(true), &json!(false)), "{told}");
+    assert_eq!(told["half"][2].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!((&told["half"][2][0][0], &told["half"][3]), (&json!("etl"), &json!(1)), "{told}");
+    assert_eq!((&told["refused"], &told["any_error"]), (&json!(3), &json!(1)));
+    assert_eq!(told["failed"], json!([["etl", "failed", ["ValueError"]]]));
+    Some(told)
+}
+
+#[test]
+fn the_client_logs_failing_heartbeats_and_releases_what_is_left_of_a_grant() {
+    let Some(told) = check_faults("sync") else { return };
+
+    assert_eq!((&told["half"][2][0][1], &told["half"][4]), (&json!("completed"), &json!(["lost"])));
+    assert_eq!(told["without_keeper"], json!([["etl", "completed", null]]));
+}
+
+#[test]
+fn a_block_of_asyncio_releases_its_units_whoever_cancels_it() {
+    let Some(told) = check_faults("asyncio") else { return };
+
+    assert_eq!(told["own_error"], "planted");
+    assert_eq!(told["cancelled_twice"], json!([true, [["etl", "failed", ["CancelledError"]]]]));
+    assert_eq!(told["lost_and_cancelled"], true);
 }
 
 #[test]
