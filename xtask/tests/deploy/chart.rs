@@ -253,6 +253,19 @@ fn the_server_is_probed_and_scraped_where_it_answers() {
     assert!(monitor.contains("path: /metrics") && monitor.matches(selector).count() == 2, "{monitor}");
 }
 
+/// The metrics have the label `job`, which Prometheus would replace by its own.
+#[test]
+fn prometheus_keeps_the_label_job_of_the_metrics() {
+    let template = read(&format!("deploy/{CHART}/templates/metrics.yaml"));
+    assert_eq!(
+        template.matches("\n    - port: ").count(),
+        template.matches("\n      honorLabels: true\n").count()
+    );
+
+    let page = read("docs/reference/metrics.md");
+    assert_eq!(page.matches("- job_name: ").count(), page.matches("\n    honor_labels: true").count());
+}
+
 #[test]
 fn the_chart_has_the_version_of_the_program() {
     let version = format!("ersion: {}\n", env!("CARGO_PKG_VERSION"));
