@@ -294,6 +294,8 @@ fn check_provider(airflow: (&str, &str)) {
 
     assert_eq!((&told["provider"], &told["decorator"]), (&json!(true), &json!(true)));
     assert_eq!((&told["hook"], &told["connection"]), (&json!("Tidemill"), &json!(true)));
+    assert_eq!(told["test_without_server"], json!([false, true]));
+    assert_eq!(told["names_of_airflow_3_0"], json!(["BaseHook", "AirflowTaskTerminated"]));
     check_units(&told);
     check_jobs(&told, &site.url());
     assert_eq!(told["example"]["run"], "success", "{}", told["example"]);
@@ -306,17 +308,28 @@ fn check_provider(airflow: (&str, &str)) {
 
 /// However the work ends, nothing is held; and who waits, waits in the triggerer.
 fn check_units(told: &Value) {
-    let chain = &told["chain_well"];
+    let (chain, inside) = (&told["chain_well"], &told["inside_well"]);
     assert_eq!((&chain["run"], &chain["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(chain["returned"]["l0"], json!([8, "/*+ PARALLEL(8) FULL(A) */", 8]), "{chain}");
+    // Nobody claims the units before the task runs, and if they lapse, it waits again.
+    assert_eq!((&chain["states"], &inside["states"]), (&json!(["granted"]), &json!(["granted"])));
+    let lapsed = &told["inside_lapsed"];
+    assert_eq!((&lapsed["run"], lapsed["deferred"].as_array().map(Vec::len)), (&json!("success"), Some(2)));
+    assert_eq!(told["twice"]["returned"]["blocks"], json!([5, 3, 4]), "{}", told["twice"]);
     let partly = &told["partly_well"]["returned"]["block"];
     assert_eq!(*partly, json!([4, "/*+ PARALLEL(4) */", 4]));
-    let inside = &told["inside_well"];
     assert_eq!((&inside["run"], &inside["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(inside["returned"]["decorated"], json!([8, null, 8]), "{inside}");
-    for run in
-        ["chain_well", "chain_raises", "inside_well", "inside_raises", "inside_sigterm", "partly_sigterm"]
-    {
+    for run in [
+        "chain_well",
+        "chain_raises",
+        "inside_well",
+        "inside_raises",
+        "inside_lapsed",
+        "inside_sigterm",
+        "partly_sigterm",
+        "twice",
+    ] {
         assert_eq!(told[run]["left"], json!([0, 0]), "{run}");
     }
     let raised = &told["chain_raises"];
@@ -337,6 +350,8 @@ fn check_jobs(told: &Value, url: &str) {
     let execution = &jobs["returned"]["good"];
     assert_eq!(execution["status"], "COMPLETED");
     assert_eq!(jobs["links"]["good"], format!("{url}/executions/{}", execution["id"]));
+    assert_eq!(told["retried"], json!([true, true, "TM1004"]));
+    assert_eq!((&told["cancelled_trigger"], &told["sensor_timeout"]), (&json!(true), &json!([60.0])));
     let trigger = "tidemill_airflow.triggers.TidemillJobTrigger";
     assert_eq!(told["stopped_by_trigger"], json!([trigger, "STOPPED"]));
     assert_eq!((&told["stopped"]["tasks"]["slow"], &told["slow"]), (&json!("failed"), &json!("STOPPED")));

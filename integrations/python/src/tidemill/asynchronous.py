@@ -78,6 +78,17 @@ class AsyncClient:
         seconds = None if wait is None else wait.total_seconds()
         return await self.run(pools.acquire(request, seconds, on_wait, self.retry_for))
 
+    async def wait_until_granted(
+        self,
+        request: UnitsRequest,
+        place: Place,
+        wait: timedelta | None = None,
+        on_wait: Callable[[Place], None] | None = None,
+    ) -> None:
+        """Waits until units are set aside for the request. `poll` claims them, within the `claim_for` of the pool."""
+        seconds = None if wait is None else wait.total_seconds()
+        await self.run(pools.until_granted(request, place, seconds, on_wait, self.retry_for))
+
     async def leave(self, place: Place) -> bool:
         """Leaves the queue. False if the place is gone, or if an attempt of the holder has got the units."""
         return await self.run(pools.leave(place, RETRY_FOR_AT_END))

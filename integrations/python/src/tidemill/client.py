@@ -81,6 +81,10 @@ class Client:
         """Releases units. `outcome` is `completed`, `failed` or `refused`. Raises `LeaseLost` if they were lost."""
         self.run(pools.release(grant.leases, outcome, error, self.retry_for))
 
+    def give_up(self, request: UnitsRequest) -> None:
+        """Leaves the queue, and releases what this attempt was granted, even if the answer never came."""
+        self.run(pools.give_up(request, None, RETRY_FOR_AT_END))
+
     def launch(
         self,
         job: str,

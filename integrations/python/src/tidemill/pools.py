@@ -21,6 +21,9 @@ LONGEST_POLL = 45
 # An answer that comes earlier than it was allowed to is that of a server that stops; another one takes over.
 SHORTEST_POLL = 1.0
 GIVE_UP_TRIES = 3
+# Seconds between two looks at a place whose units shall not be claimed yet.
+LOOK_EACH = 5.0
+NOT_FOUND = 404
 # The first heartbeat that fails is logged, and then each third one.
 LOG_EACH = 3
 
@@ -189,6 +192,44 @@ def acquire(
         if seconds and now - asked < SHORTEST_POLL:
             yield Pause(SHORTEST_POLL)
         seconds = math.ceil(min(LONGEST_POLL, left))
+
+
+def until_granted(
+    request: UnitsRequest, place: Place, wait: float | None, on_wait: Callable[[Place], None] | None, retry_for: float
+) -> Plan[None]:
+    """Waits in the queue until units are set aside, and leaves them there: who repeats the request claims them."""
+    start = asked = time.monotonic()
+    while True:
+        state = yield from _state(place, retry_for)
+        if state not in ("waiting", "gone"):
+            return
+        now = time.monotonic()
+        left = math.inf if wait is None else start + wait - now
+        if left <= 0:
+            yield from give_up(request, place, retry_for)
+            raise NotAdmitted(place, now - start)
+        # A place that nobody asks for expires. This claims units only if they are granted at this very moment.
+        if state == "gone" or now - asked >= LONGEST_POLL:
+            answer = yield from poll(request, 0, retry_for)
+            if isinstance(answer, Grant):
+                return
+            place, asked = answer, now
+            if on_wait:
+                on_wait(answer)
+        yield Pause(min(LOOK_EACH, left))
+
+
+def _state(place: Place, retry_for: float) -> Plan[str]:
+    try:
+        body = yield from send(Call("GET", f"/api/v1/requests/{place.id}"), retry_for)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return "gone"
+    states = {item["state"] for item in body["items"]}
+    if states & {"released", "expired", "cancelled"}:
+        return "gone"
+    return "waiting" if "waiting" in states else "granted"
 
 
 def leave(place: Place, retry_for: float) -> Plan[bool]:
