@@ -197,7 +197,7 @@ class AsyncUnits:
             self._beating.cancel()
         is_ours = self._take_back_cancel(error)
         lost = self._beats.lost if self._beats else None
-        outcome, why = ("completed", None) if error is None else ("failed", type(lost if is_ours else error).__name__)
+        outcome, why = ("completed", None) if error is None else ("failed", pools.summary(lost if lost and is_ours else error))
         # First: if one of several leases was lost, the others are still held.
         plan = pools.release(self.grant.leases, outcome, why, RETRY_FOR_AT_END)
         releasing = _to_the_end(self._client.run(plan))

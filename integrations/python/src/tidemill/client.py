@@ -211,7 +211,7 @@ class Units:
         if error is None:
             self.release()
         else:
-            self._quietly(lambda: self.release(outcome="failed", error=type(error).__name__))
+            self._quietly(lambda: self.release(outcome="failed", error=pools.summary(error)))
 
     def release(self, *, outcome: str = "completed", error: str | None = None) -> None:
         """Releases the units before the end of the block. Repeating it does nothing."""

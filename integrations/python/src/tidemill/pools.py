@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import sys
 import time
 import uuid
@@ -26,6 +27,13 @@ LOOK_EACH = 5.0
 NOT_FOUND = 404
 # The first heartbeat that fails is logged, and then each third one.
 LOG_EACH = 3
+
+# What the server looks for in the error of a release, which opens the circuit breaker of the pool.
+REFUSALS = re.compile(
+    r"\bORA-\d+\b|\bSQLSTATE\W*53300\b|\bFATAL:? *53300\b|sorry, too many clients already"
+    r"|remaining connection slots are reserved|too many connections for ",
+    re.IGNORECASE,
+)
 
 log = logging.getLogger("tidemill")
 
@@ -253,6 +261,14 @@ def give_up(request: UnitsRequest, place: Place | None, retry_for: float) -> Pla
             yield from release(answer.leases, "completed", None, retry_for)
             return
         place = answer
+
+
+def summary(error: BaseException) -> str:
+    """The type of an error, and what says that a database refused a connection. The rest of the text stays here.
+
+    A URL is logged on its way, and the text of an error may have addresses, names and passwords.
+    """
+    return ": ".join([type(error).__name__, *REFUSALS.findall(str(error))])[:500]
 
 
 def release(leases: Sequence[Lease], outcome: str, error: str | None, retry_for: float) -> Plan[None]:

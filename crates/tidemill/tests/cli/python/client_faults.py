@@ -124,7 +124,7 @@ def sync_cases(client):
     begin()
     try:
         with client.acquire("etl", 1):
-            raise ValueError("postgres://user:secret@db")
+            raise ValueError("postgres://user:secret@db: ORA-12516: no handler")
     except ValueError:
         told["failed"] = list(Server.released)
 
@@ -180,7 +180,7 @@ async def async_cases(client):
     begin()
     try:
         async with client.acquire("etl", 1):
-            raise ValueError("postgres://user:secret@db")
+            raise ValueError("postgres://user:secret@db: ORA-12516: no handler")
     except ValueError:
         told["failed"] = list(Server.released)
 
