@@ -57,7 +57,10 @@ metrics:
 podAnnotations: { a: b }
 nodeSelector: { disk: fast }
 tolerations: [{ key: night, operator: Exists }]
-affinity: { nodeAffinity: {} }",
+affinity: { nodeAffinity: {} }
+extraVolumes: [{ name: authority, configMap: { name: authority } }]
+extraVolumeMounts: [{ name: authority, mountPath: /etc/authority, readOnly: true }]
+podSecurityContext: { supplementalGroups: [4000] }",
         &[
             "ConfigMap", "ConfigMap", "ConfigMap", "ConfigMap", "ConfigMap", "ConfigMap", "ConfigMap", "Deployment",
             "Deployment", "Deployment", "Ingress", "Job", "PodDisruptionBudget", "PodDisruptionBudget",
@@ -207,6 +210,44 @@ fn no_container_runs_as_root_or_writes_its_root_file_system() {
 }
 
 #[test]
+fn every_pod_has_what_is_set_for_all_and_none_changes_the_files_of_the_nas() {
+    let Some(chart) = Chart::new() else { return };
+    let objects = chart.render(SETS[3].1);
+    let pods: Vec<&str> = objects.split("\n---\n").filter(|object| object.contains("containers:")).collect();
+
+    assert_eq!(pods.len(), 4);
+    for pod in pods {
+        for line in [
+            "name: KAFKA_BOOTSTRAP_SERVERS",
+            "disk: fast",
+            "key: night",
+            "nodeAffinity: {}",
+            "mountPath: /etc/authority",
+            "configMap:",
+            "- 4000",
+        ] {
+            assert!(pod.contains(line), "{line} is not in\n{pod}");
+        }
+        let is_render = pod.contains("app.kubernetes.io/component: render");
+        assert_eq!(pod.contains("fsGroup: 10001"), !is_render, "{pod}");
+        assert_eq!(pod.contains("fsGroupChangePolicy: OnRootMismatch"), !is_render, "{pod}");
+    }
+}
+
+#[test]
+fn a_new_password_in_the_values_replaces_the_pods() {
+    let Some(chart) = Chart::new() else { return };
+    let checksum = |values: &str| {
+        let objects = chart.render(values);
+        objects.lines().find(|line| line.contains("checksum/config")).unwrap().to_owned()
+    };
+
+    let changed = SETS[1].1.replace("first-word", "another-word");
+
+    assert_ne!(checksum(SETS[1].1), checksum(&changed));
+}
+
+#[test]
 fn the_schema_is_migrated_first_by_the_owner_with_a_password_that_is_there_by_then() {
     let Some(chart) = Chart::new() else { return };
     let objects = chart.render(SETS[1].1);
@@ -251,6 +292,19 @@ fn the_server_is_probed_and_scraped_where_it_answers() {
         of(&objects, "metrics").into_iter().find(|object| object.contains("kind: PodMonitor")).unwrap();
     let selector = "app.kubernetes.io/component: server";
     assert!(monitor.contains("path: /metrics") && monitor.matches(selector).count() == 2, "{monitor}");
+}
+
+/// The metrics have the label `job`, which Prometheus would replace by its own.
+#[test]
+fn prometheus_keeps_the_label_job_of_the_metrics() {
+    let template = read(&format!("deploy/{CHART}/templates/metrics.yaml"));
+    assert_eq!(
+        template.matches("\n    - port: ").count(),
+        template.matches("\n      honorLabels: true\n").count()
+    );
+
+    let page = read("docs/reference/metrics.md");
+    assert_eq!(page.matches("- job_name: ").count(), page.matches("\n    honor_labels: true").count());
 }
 
 #[test]

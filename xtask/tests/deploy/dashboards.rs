@@ -112,6 +112,21 @@ fn grafana_can_show_the_dashboards() {
     }
 }
 
+/// `increase` alone does not see the first event of a counter, as the rules say.
+#[test]
+fn the_numbers_of_a_day_count_the_first_event_of_a_counter() {
+    let all: Vec<String> = dashboards().iter().flat_map(|(_, one)| queries(one)).collect();
+    let day: Vec<&String> = all.iter().filter(|query| query.contains("[24h]")).collect();
+
+    assert!(day.len() >= 6, "{day:?}");
+    for query in day {
+        let (_, counter) = query.split_once("increase(").unwrap();
+        let (counter, _) = counter.split_once("[24h]").unwrap();
+        let new = format!("({counter} unless {counter} offset 24h) or increase({counter}[24h])");
+        assert!(query.contains(&new), "{query}");
+    }
+}
+
 #[test]
 fn planted_faults_of_a_dashboard_are_found() {
     let (_, sound) = dashboards().into_iter().find(|(name, _)| name == "pools").unwrap();

@@ -26,12 +26,18 @@ fn promtool_accepts_the_rules_and_they_fire_as_their_tests_say() {
     let broken = planted("rules.yaml", "max by (pool)", "max bye (pool)");
     run(&promtool, &["check", "rules", &broken]).fails("parse error");
     // What the rules are written for: `increase` alone does not see the first event.
-    let naive = "(tidemill_processes_expired_total unless tidemill_processes_expired_total offset 5m) or";
-    planted("rules.yaml", naive, "");
+    let counter = "tidemill_processes_expired_total";
+    let (new, nothing) = (format!("({counter} unless"), format!("({counter} unless {counter} unless"));
+    planted("rules.yaml", &new, &nothing);
     let tests = folder.path().join("tests.yaml").display().to_string();
     run(&promtool, &["test", "rules", &tests]).fails("TidemillProcessDied");
     planted("rules.yaml", "> 0.9", "> 0.99");
     run(&promtool, &["test", "rules", &tests]).fails("TidemillPoolFull");
+    // After a gap, nothing would be known of the series before it; and after a restart, everything.
+    for (from, to) in [("[1d]", "[1s]"), (" unless on (instance) up offset 15m > 0", "")] {
+        planted("rules.yaml", from, to);
+        run(&promtool, &["test", "rules", &tests]).fails("TidemillJobFailed");
+    }
 }
 
 #[test]

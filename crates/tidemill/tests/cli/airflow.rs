@@ -171,6 +171,42 @@ fn the_example_in_the_documents_order_holds_connections_until_the_end() {
 }
 
 /// What every good answer to boto3 says besides its payload.
+/// The lines of code of a program in Python: without empty ones, comments and docstrings.
+fn code(program: &str) -> Vec<&str> {
+    let mut is_docstring = false;
+    let is_code = |line: &&str| {
+        let (quotes, was_docstring) = (line.matches("\"\"\"").count(), is_docstring);
+        is_docstring ^= quotes == 1;
+        let text = line.trim();
+        !was_docstring && quotes == 0 && !text.is_empty() && !text.starts_with('#')
+    };
+    let lines = program.lines().filter(is_code);
+    lines.map(|line| line.split("  # ").next().unwrap_or_default().trim_end()).collect()
+}
+
+#[test]
+fn the_provider_needs_a_third_of_the_lines_and_the_guide_shows_both_dags() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
+    let document = read("crates/tidemill/tests/cli/airflow/document_dag.py");
+    let (_, document) = document.split_once("# ---- the document").unwrap();
+    let (document, _) = document.split_once("# ---- ours").unwrap();
+    // The rest of the first line is dashes.
+    let (_, document) = document.split_once('\n').unwrap();
+    let provider = read("examples/airflow/dags/emr_batch_with_provider.py");
+    let without = read("examples/airflow/dags/emr_batch.py");
+    let guide = read("docs/guide/airflow.md");
+    let blocks: Vec<Vec<&str>> =
+        guide.split("```python\n").skip(1).map(|rest| code(rest.split("```").next().unwrap())).collect();
+
+    let (document, provider) = (code(document), code(&provider));
+
+    assert!(provider.len() * 3 <= code(&without).len(), "{} lines", provider.len());
+    for (dag, head) in [(&document, "tasks of the agent"), (&provider, "whole DAG with the provider")] {
+        assert!(blocks.contains(dag), "{dag:#?} is not in the guide");
+        assert!(guide.contains(&format!("<th>{head}, {} lines</th>", dag.len())), "{}", dag.len());
+    }
+}
+
 fn check_answered(told: &Value, calls: &[&str]) {
     for call in calls {
         let told = &told[call];

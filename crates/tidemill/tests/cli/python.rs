@@ -109,6 +109,8 @@ fn check_client(kind: &str) {
         (&json!(true), &json!(["LeaseLost", "TM1207", true, [0, 0]]))
     );
     assert_eq!(told["beats"], true);
+    // Of two pools one was lost: the other one was beaten on, and is released.
+    assert_eq!(told["half"], json!(["LeaseLost", "TM1207", true, [0, 0], [0, 0]]));
     // A second attempt of the holder would have the epoch 2.
     assert_eq!((&told["lost_answers"], &told["lost_release"]), (&json!([4, [4, 0], 1]), &json!([0, 0])));
     assert_eq!((&told["lost_launch"], &told["launched_once"]), (&json!("COMPLETED"), &json!(1)));
@@ -132,6 +134,41 @@ fn the_client_holds_units_and_runs_jobs_and_no_lost_answer_does_anything_twice()
 #[test]
 fn the_client_for_asyncio_does_the_same() {
     check_client("asyncio");
+}
+
+/// Faults that the real server does not have on demand.
+fn check_faults(kind: &str) -> Option<Value> {
+    let python = python()?;
+    let variables = [("PYTHONPATH", client())];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let told = run_python(&Stage::new(), &python, &program("python/client_faults.py"), &variables, &[kind]);
+
+    assert_eq!(told["knows"], true, "{told}");
+    // The error names the pool that was lost; the other one was beaten on, and released.
+    assert_eq!((&told["half"][0], &told["half"][1]), (&json!(true), &json!(false)), "{told}");
+    assert_eq!(told["half"][2].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!((&told["half"][2][0][0], &told["half"][3]), (&json!("etl"), &json!(1)), "{told}");
+    assert_eq!((&told["refused"], &told["any_error"]), (&json!(3), &json!(1)));
+    // Without the rest of the text, which has a password.
+    assert_eq!(told["failed"], json!([["etl", "failed", ["ValueError: ORA-12516"]]]));
+    Some(told)
+}
+
+#[test]
+fn the_client_logs_failing_heartbeats_and_releases_what_is_left_of_a_grant() {
+    let Some(told) = check_faults("sync") else { return };
+
+    assert_eq!((&told["half"][2][0][1], &told["half"][4]), (&json!("completed"), &json!(["lost"])));
+    assert_eq!(told["without_keeper"], json!([["etl", "completed", null]]));
+}
+
+#[test]
+fn a_block_of_asyncio_releases_its_units_whoever_cancels_it() {
+    let Some(told) = check_faults("asyncio") else { return };
+
+    assert_eq!(told["own_error"], "planted");
+    assert_eq!(told["cancelled_twice"], json!([true, [["etl", "failed", ["CancelledError"]]]]));
+    assert_eq!(told["lost_and_cancelled"], true);
 }
 
 #[test]
@@ -187,6 +224,7 @@ async fn events_and_messages_are_written_in_the_transactions_of_psycopg_and_sqla
     for way in ["psycopg", "sqlalchemy", "psycopg_async", "sqlalchemy_async"] {
         assert_eq!(told[way], json!({ "events": events, "orders": 2, "seen": ["1", "2"] }), "{way}");
     }
+    assert_eq!(told["pipeline"], json!([true, false]));
 }
 
 fn check_types(package: &str, source: &str) {
@@ -258,6 +296,8 @@ fn check_provider(airflow: (&str, &str)) {
 
     assert_eq!((&told["provider"], &told["decorator"]), (&json!(true), &json!(true)));
     assert_eq!((&told["hook"], &told["connection"]), (&json!("Tidemill"), &json!(true)));
+    assert_eq!(told["test_without_server"], json!([false, true]));
+    assert_eq!(told["names_of_airflow_3_0"], json!(["BaseHook", "AirflowTaskTerminated"]));
     check_units(&told);
     check_jobs(&told, &site.url());
     assert_eq!(told["example"]["run"], "success", "{}", told["example"]);
@@ -270,17 +310,28 @@ fn check_provider(airflow: (&str, &str)) {
 
 /// However the work ends, nothing is held; and who waits, waits in the triggerer.
 fn check_units(told: &Value) {
-    let chain = &told["chain_well"];
+    let (chain, inside) = (&told["chain_well"], &told["inside_well"]);
     assert_eq!((&chain["run"], &chain["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(chain["returned"]["l0"], json!([8, "/*+ PARALLEL(8) FULL(A) */", 8]), "{chain}");
+    // Nobody claims the units before the task runs, and if they lapse, it waits again.
+    assert_eq!((&chain["states"], &inside["states"]), (&json!(["granted"]), &json!(["granted"])));
+    let lapsed = &told["inside_lapsed"];
+    assert_eq!((&lapsed["run"], lapsed["deferred"].as_array().map(Vec::len)), (&json!("success"), Some(2)));
+    assert_eq!(told["twice"]["returned"]["blocks"], json!([5, 3, 4]), "{}", told["twice"]);
     let partly = &told["partly_well"]["returned"]["block"];
     assert_eq!(*partly, json!([4, "/*+ PARALLEL(4) */", 4]));
-    let inside = &told["inside_well"];
     assert_eq!((&inside["run"], &inside["deferred"]), (&json!("success"), &json!(["TidemillUnitsTrigger"])));
     assert_eq!(inside["returned"]["decorated"], json!([8, null, 8]), "{inside}");
-    for run in
-        ["chain_well", "chain_raises", "inside_well", "inside_raises", "inside_sigterm", "partly_sigterm"]
-    {
+    for run in [
+        "chain_well",
+        "chain_raises",
+        "inside_well",
+        "inside_raises",
+        "inside_lapsed",
+        "inside_sigterm",
+        "partly_sigterm",
+        "twice",
+    ] {
         assert_eq!(told[run]["left"], json!([0, 0]), "{run}");
     }
     let raised = &told["chain_raises"];
@@ -301,6 +352,8 @@ fn check_jobs(told: &Value, url: &str) {
     let execution = &jobs["returned"]["good"];
     assert_eq!(execution["status"], "COMPLETED");
     assert_eq!(jobs["links"]["good"], format!("{url}/executions/{}", execution["id"]));
+    assert_eq!(told["retried"], json!([true, true, "TM1004"]));
+    assert_eq!((&told["cancelled_trigger"], &told["sensor_timeout"]), (&json!(true), &json!([60.0])));
     let trigger = "tidemill_airflow.triggers.TidemillJobTrigger";
     assert_eq!(told["stopped_by_trigger"], json!([trigger, "STOPPED"]));
     assert_eq!((&told["stopped"]["tasks"]["slow"], &told["slow"]), (&json!("failed"), &json!("STOPPED")));

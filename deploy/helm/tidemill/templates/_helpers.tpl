@@ -39,19 +39,30 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* A user that is not root, in a file system that nobody writes. */}}
+{{/*
+A user that is not root, in a file system that nobody writes. Takes root and component. A render worker has no fsGroup, which would change
+the group of every file on the NAS.
+*/}}
 {{- define "tidemill.podSecurity" -}}
+{{- $context := dict "runAsNonRoot" true "runAsUser" 10001 "runAsGroup" 10001 "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- if ne .component "render" }}
+{{- $context = merge $context (dict "fsGroup" 10001 "fsGroupChangePolicy" "OnRootMismatch") }}
+{{- end -}}
 automountServiceAccountToken: false
 # The variables of services would only resemble those of the configuration.
 enableServiceLinks: false
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  seccompProfile: { type: RuntimeDefault }
-{{- with .Values.imagePullSecrets }}
+securityContext: {{- mergeOverwrite $context (deepCopy .root.Values.podSecurityContext) | toYaml | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Where pods run. */}}
+{{- define "tidemill.placement" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.Values $key }}
+{{ $key }}: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -82,12 +93,12 @@ spec:
       labels:
         {{- include "tidemill.selector" . | nindent 8 }}
       annotations:
-        checksum/config: {{ printf "%s%s" $root.Values.config $root.Values.database.url | sha256sum }}
+        checksum/config: {{ printf "%s%s%s" $root.Values.config $root.Values.database.url $root.Values.database.password | sha256sum }}
         {{- with $root.Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      {{- include "tidemill.podSecurity" $root | nindent 6 }}
+      {{- include "tidemill.podSecurity" . | nindent 6 }}
       # At SIGTERM a process releases its leases within 25 seconds, so others take over at once.
       terminationGracePeriodSeconds: 40
       topologySpreadConstraints:
@@ -124,6 +135,9 @@ spec:
             {{- with .mounts }}
             {{- . | nindent 12 }}
             {{- end }}
+            {{- with $root.Values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
       volumes:
         {{- $data := .values.data | default (dict "emptyDir" dict) }}
         - name: data
@@ -137,10 +151,11 @@ spec:
         {{- with .volumes }}
         {{- . | nindent 8 }}
         {{- end }}
-      {{- range $key := list "nodeSelector" "tolerations" "affinity" }}
-      {{- with index $root.Values $key }}
-      {{ $key }}: {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- with $root.Values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with include "tidemill.placement" $root | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
 {{- if $root.Values.podDisruptionBudget.enabled }}
 ---

@@ -6,6 +6,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from tidemill import ApiError, AsyncClient, Client
+from tidemill.transport import RETRY_FOR
 
 from .compat import BaseHook
 
@@ -39,9 +40,9 @@ class TidemillHook(BaseHook):
             "placeholders": {"host": "tidemill.example.com", "schema": "https", "port": str(DEFAULT_PORT)},
         }
 
-    def get_conn(self) -> Client:
+    def get_conn(self, retry_for: float = RETRY_FOR) -> Client:
         url, token = _address(self.get_connection(self.tidemill_conn_id))
-        return Client(url, token)
+        return Client(url, token, retry_for=retry_for)
 
     async def get_async_conn(self) -> AsyncClient:
         url, token = _address(await sync_to_async(self.get_connection)(self.tidemill_conn_id))
@@ -54,7 +55,7 @@ class TidemillHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Whether the token may request units or see jobs; few tokens may do both."""
         try:
-            with self.get_conn() as client:
+            with self.get_conn(retry_for=0) as client:
                 try:
                     client.call("GET", "/status")
                 except ApiError as refused:

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from tidemill import Execution, Grant, JobFailed, LeaseLost, UnitsRequest
+from tidemill import ApiError, Client, Execution, Grant, JobFailed, LeaseLost, UnitsRequest
 
 from .compat import BaseOperator, Context
 from .hooks import TidemillHook
 from .links import EXECUTION_URL, TidemillExecutionLink
-from .triggers import TidemillJobTrigger, TidemillUnitsTrigger, result
+from .triggers import TidemillJobTrigger, TidemillUnitsTrigger, result, stop_quietly
 from .units import request_of
+
+RUNS_ALREADY, ENDED_ALREADY = "TM1003", "TM1004"
 
 
 class AsksForUnits(BaseOperator):
@@ -41,6 +43,7 @@ class AsksForUnits(BaseOperator):
         self.tidemill_pool, self.units, self.min_units = tidemill_pool, units, min_units
         self.hint, self.table, self.priority = hint, table, priority
         self.wait, self.tidemill_conn_id = wait, tidemill_conn_id
+        self._asked: UnitsRequest | None = None
 
     def granted(self, context: Context, grant: Grant) -> Any:
         raise NotImplementedError
@@ -50,18 +53,23 @@ class AsksForUnits(BaseOperator):
         return request_of(context, *asked, heartbeat=self.heartbeat)
 
     def execute(self, context: Context) -> Any:
-        request = self.request(context)
+        give_up_at = None if self.wait is None else time.time() + self.wait.total_seconds()
+        return self._ask(context, self.request(context), give_up_at)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Claims the units, or waits once more: they lapse if no worker slot becomes free in time."""
+        granted = result(event)
+        return self._ask(context, UnitsRequest.from_json(granted["request"]), granted["give_up_at"])
+
+    def _ask(self, context: Context, request: UnitsRequest, give_up_at: float | None) -> Any:
+        self._asked = request
         with TidemillHook(self.tidemill_conn_id).get_conn() as client:
             answer = client.poll(request)
         if isinstance(answer, Grant):
             return self.granted(context, answer)
         self.log.info("pool %s: place %s in the queue: %s", answer.pool, answer.position, answer.message)
-        give_up_at = None if self.wait is None else time.time() + self.wait.total_seconds()
         trigger = TidemillUnitsTrigger(self.tidemill_conn_id, request.to_json(), vars(answer), give_up_at)
         self.defer(trigger=trigger, method_name="execute_complete")
-
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        return self.granted(context, Grant.from_json(result(event)["grant"]))
 
 
 class TidemillAcquireOperator(AsksForUnits):
@@ -73,6 +81,13 @@ class TidemillAcquireOperator(AsksForUnits):
 
     def granted(self, context: Context, grant: Grant) -> Any:
         return grant.to_json()
+
+    def on_kill(self) -> None:
+        # Its teardown does not run, and nobody else knows of the grant.
+        if self._asked is not None:
+            request = self._asked
+            with TidemillHook(self.tidemill_conn_id).get_conn() as client:
+                stop_quietly(lambda: client.give_up(request))
 
     def release(self, task_id: str = "release", **kwargs: Any) -> TidemillReleaseOperator:
         """The task that releases the units, as the teardown of this one: it runs however the tasks between them end."""
@@ -105,7 +120,8 @@ class TidemillReleaseOperator(BaseOperator):
 class TidemillJobOperator(BaseOperator):
     """Launches a job in the server, and waits for its end without a worker slot.
 
-    A repeated try resumes the instance where it ended. If the task is ended, the execution is stopped.
+    A repeated try resumes the instance where it ended, or waits for the execution of the try before it. If the task is
+    ended, the execution is stopped.
     """
 
     template_fields: Sequence[str] = ("job", "parameters")
@@ -136,17 +152,11 @@ class TidemillJobOperator(BaseOperator):
         attempt = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index, ti.try_number, self.job, self.parameters)
         hook = TidemillHook(self.tidemill_conn_id)
         with hook.get_conn() as client:
-            launched = client.launch(
-                self.job,
-                self.parameters,
-                new_instance=self.new_instance,
-                accept_change=self.accept_change,
-                key=str(uuid.uuid5(uuid.NAMESPACE_OID, repr(attempt))),
-            )
+            launched = self._launch(client, str(uuid.uuid5(uuid.NAMESPACE_OID, repr(attempt))), ti.try_number > 1)
             self.execution_id = launched.id
             ti.xcom_push(key=EXECUTION_URL, value=f"{hook.dashboard_url()}/executions/{launched.id}")
-            self.log.info("launched execution %s of %s", launched.id, self.job)
-            if not self.wait_for_completion:
+            self.log.info("execution %s of %s is %s", launched.id, self.job, launched.status)
+            if not self.wait_for_completion or launched.is_completed:
                 return vars(launched)
             if not self.deferrable:
                 return vars(client.wait(launched.id, poll=self.poll_seconds))
@@ -154,6 +164,24 @@ class TidemillJobOperator(BaseOperator):
             self.tidemill_conn_id, launched.id, poll_seconds=self.poll_seconds, stop_on_kill=True
         )
         self.defer(trigger=trigger, method_name="execute_complete")
+
+    def _launch(self, client: Client, key: str, is_retry: bool) -> Execution:
+        """Launches the job. A retry finds the execution of an earlier try that still runs, or has completed meanwhile."""
+        try:
+            return client.launch(
+                self.job,
+                self.parameters,
+                new_instance=self.new_instance,
+                accept_change=self.accept_change,
+                key=key,
+            )
+        except ApiError as refused:
+            if not is_retry or refused.code not in (RUNS_ALREADY, ENDED_ALREADY):
+                raise
+            found = client.find_execution(self.job, self.parameters)
+            if found is None or (found.is_ended and not found.is_completed):
+                raise
+            return found
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         execution = Execution(**result(event)["execution"])
@@ -163,5 +191,8 @@ class TidemillJobOperator(BaseOperator):
 
     def on_kill(self) -> None:
         if self.execution_id is not None:
-            with TidemillHook(self.tidemill_conn_id).get_conn() as client:
-                client.stop(self.execution_id, reason="the task of Airflow was ended")
+            stop_quietly(self._stop)
+
+    def _stop(self) -> None:
+        with TidemillHook(self.tidemill_conn_id).get_conn() as client:
+            client.stop(self.execution_id or 0, reason="the task of Airflow was ended")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from tidemill import Execution, JobFailed
@@ -52,7 +53,8 @@ class TidemillJobSensor(BaseSensorOperator):
             trigger = TidemillJobTrigger(
                 self.tidemill_conn_id, execution, self.job, self.parameters, float(self.poke_interval)
             )
-            self.defer(trigger=trigger, method_name="execute_complete")
+            timeout = timedelta(seconds=float(self.timeout))
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         _completed(Execution(**result(event)["execution"]))

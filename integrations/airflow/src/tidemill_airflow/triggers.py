@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,8 @@ from .hooks import TidemillHook
 
 # What Airflow gives a trigger to clean up.
 PATIENCE_AT_KILL = 20.0
+
+log = logging.getLogger(__name__)
 
 
 class TidemillTrigger(BaseTrigger):
@@ -31,11 +34,19 @@ class TidemillTrigger(BaseTrigger):
         except TidemillError as error:
             event = {"error": {"message": error.message, "code": error.code, "fix": error.fix}}
         except asyncio.CancelledError:
-            # Airflow 3 calls `on_kill` itself. A triggerer that ends cancels its triggers as well.
-            if not IS_AIRFLOW_3 and await self._is_task_ended():
-                await asyncio.wait_for(self.on_kill(), PATIENCE_AT_KILL)
+            # Airflow 3.3 calls `on_kill` itself. A triggerer that ends cancels its triggers as well.
+            if not IS_AIRFLOW_3:
+                await self._end_if_task_ended()
             raise
         yield TriggerEvent(event)
+
+    async def _end_if_task_ended(self) -> None:
+        """An error must not replace the cancellation, which Airflow waits for."""
+        try:
+            if await self._is_task_ended():
+                await asyncio.wait_for(self.on_kill(), PATIENCE_AT_KILL)
+        except Exception:
+            log.exception("what the task waits for could not be ended")
 
     async def _is_task_ended(self) -> bool:
         ti: Any = self.task_instance
@@ -52,7 +63,7 @@ class TidemillTrigger(BaseTrigger):
 
 
 class TidemillUnitsTrigger(TidemillTrigger):
-    """Waits in the queue of a pool. The event has the granted units."""
+    """Waits in the queue of a pool until units are set aside. The event has what the task needs to claim them."""
 
     def __init__(
         self, tidemill_conn_id: str, request: dict[str, Any], place: dict[str, Any], give_up_at: float | None
@@ -71,8 +82,11 @@ class TidemillUnitsTrigger(TidemillTrigger):
     async def event(self) -> dict[str, Any]:
         wait = None if self.give_up_at is None else timedelta(seconds=max(0.0, self.give_up_at - time.time()))
         async with await TidemillHook(self.tidemill_conn_id).get_async_conn() as client:
-            grant = await client.wait_for_units(UnitsRequest.from_json(self.request), wait, self._note)
-        return {"grant": grant.to_json()}
+            request, place = UnitsRequest.from_json(self.request), Place(**self.place)
+            # The task claims the units once it has a worker slot. Until then nobody would send their heartbeats, and if
+            # the task never goes on, they lapse.
+            await client.wait_until_granted(request, place, wait, self._note)
+        return {"request": self.request, "give_up_at": self.give_up_at}
 
     async def on_kill(self) -> None:
         # Only the place. Units would be those of the next try, which has begun if the task was cleared.
@@ -117,6 +131,14 @@ class TidemillJobTrigger(TidemillTrigger):
         if self.stop_on_kill and self.execution_id is not None:
             async with await TidemillHook(self.tidemill_conn_id).get_async_conn() as client:
                 await client.stop(self.execution_id, reason="the task of Airflow was ended")
+
+
+def stop_quietly(stop: Callable[[], object]) -> None:
+    """An error must not replace what ends the task."""
+    try:
+        stop()
+    except Exception:
+        log.exception("what the task has begun could not be ended")
 
 
 def result(event: dict[str, Any]) -> dict[str, Any]:

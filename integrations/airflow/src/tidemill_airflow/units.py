@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,6 +19,9 @@ from .hooks import TidemillHook
 
 HEARTBEAT_SECONDS = 20
 
+# How many blocks each try of this process has begun, by pool.
+_blocks: Counter[tuple[Any, ...]] = Counter()
+
 
 def request_of(
     context: Context,
@@ -29,10 +33,13 @@ def request_of(
     priority: str = "normal",
     *,
     heartbeat: int | None,
+    block: int = 1,
 ) -> UnitsRequest:
     """The request of a task instance. Each try is one attempt, however often its parts run."""
     ti: Any = context["ti"]
-    holder = Holder(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+    # A further block of the same task is a holder of its own, or it would get the lease of the block before it.
+    task = ti.task_id if block == 1 else f"{ti.task_id}#{block}"
+    holder = Holder(ti.dag_id, ti.run_id, task, -1 if ti.map_index is None else ti.map_index)
     # Templates render to text, and to an empty one where there is nothing.
     ask = Ask(pool, int(units) if units else None, int(min_units) if min_units else None)
     more: dict[str, Any] = {"hint": hint or None, "table": table or None, "priority": priority, "heartbeat": heartbeat}
@@ -62,9 +69,18 @@ def tidemill_units(
 ) -> Iterator[Units]:
     """Units for a part of a running task. While it waits, it keeps its worker slot; `@task.tidemill` does not."""
     context = get_current_context()
-    request = request_of(context, pool, units, min_units, hint, table, priority, heartbeat=HEARTBEAT_SECONDS)
+    asked = (pool, units, min_units, hint, table, priority)
+    request = request_of(context, *asked, heartbeat=HEARTBEAT_SECONDS, block=_next_block(context, pool))
     with TidemillHook(tidemill_conn_id).get_conn() as client, hold(client, request, wait) as held:
         yield held
+
+
+def _next_block(context: Context, pool: str) -> int:
+    """The number of a block in its try. It is the same in a retry, which so takes over what a lost try held."""
+    ti: Any = context["ti"]
+    place = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index, ti.try_number, pool)
+    _blocks[place] += 1
+    return _blocks[place]
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any
@@ -14,12 +16,17 @@ import httpx
 from . import jobs, pools
 from .calls import Call, Pause, Plan, Reply, T, send
 from .client import RETRY_FOR_AT_END
-from .errors import TidemillError
+from .errors import LeaseLost, TidemillError
 from .jobs import Execution
-from .pools import Ask, Grant, Holder, Place, UnitsRequest
+from .pools import Ask, Grant, Heartbeats, Holder, Place, UnitsRequest
 from .transport import RETRY_FOR, arguments, no_answer, reply, settings
 
 log = logging.getLogger("tidemill")
+
+# How long a task that is cancelled while it releases its units goes on releasing them.
+PATIENCE_AT_CANCEL = 5.0
+# The message of our own cancellation.
+LOST = "tidemill: the units were taken away"
 
 
 class AsyncClient:
@@ -70,6 +77,17 @@ class AsyncClient:
         """Waits in the queue. You must release what you get."""
         seconds = None if wait is None else wait.total_seconds()
         return await self.run(pools.acquire(request, seconds, on_wait, self.retry_for))
+
+    async def wait_until_granted(
+        self,
+        request: UnitsRequest,
+        place: Place,
+        wait: timedelta | None = None,
+        on_wait: Callable[[Place], None] | None = None,
+    ) -> None:
+        """Waits until units are set aside for the request. `poll` claims them, within the `claim_for` of the pool."""
+        seconds = None if wait is None else wait.total_seconds()
+        await self.run(pools.until_granted(request, place, seconds, on_wait, self.retry_for))
 
     async def leave(self, place: Place) -> bool:
         """Leaves the queue. False if the place is gone, or if an attempt of the holder has got the units."""
@@ -136,8 +154,12 @@ class AsyncUnits:
         self._client, self._request, self._wait, self._on_wait = client, request, wait, on_wait
         self._place: Place | None = None
         self._granted: Grant | None = None
+        self._beats: Heartbeats | None = None
         self._beating: asyncio.Task[None] | None = None
-        self._is_lost = False
+        # The task of the block, and how often it had been cancelled when the block began.
+        self._task: asyncio.Task[Any] | None = None
+        self._cancels = 0
+        self._has_cancelled = False
 
     @property
     def grant(self) -> Grant:
@@ -160,11 +182,12 @@ class AsyncUnits:
             self._granted = await self._client.run(plan)
         except BaseException as error:
             if not isinstance(error, TidemillError):
-                await self._quietly(
-                    self._client.run(pools.give_up(self._request, self._place, RETRY_FOR_AT_END))
-                )
+                leaving = pools.give_up(self._request, self._place, RETRY_FOR_AT_END)
+                await self._quietly(_to_the_end(self._client.run(leaving)))
             raise
-        self._beating = asyncio.create_task(self._beat(asyncio.current_task()))
+        self._beats, self._task = Heartbeats(self._granted), asyncio.current_task()
+        self._cancels = _cancels(self._task)
+        self._beating = asyncio.create_task(self._beat(self._beats))
         return self
 
     async def __aexit__(
@@ -172,34 +195,80 @@ class AsyncUnits:
     ) -> None:
         if self._beating:
             self._beating.cancel()
-        if self._is_lost:
-            raise pools.lost([lease.pool for lease in self.grant.leases]) from error
-        leases = self.grant.leases
-        if error is None:
-            await self._client.run(pools.release(leases, "completed", None, RETRY_FOR_AT_END))
-        else:
-            why = f"{type(error).__name__}: {error}"
-            await self._quietly(self._client.run(pools.release(leases, "failed", why, RETRY_FOR_AT_END)))
+        is_ours = self._take_back_cancel(error)
+        lost = self._beats.lost if self._beats else None
+        outcome, why = ("completed", None) if error is None else ("failed", pools.summary(lost if lost and is_ours else error))
+        # First: if one of several leases was lost, the others are still held.
+        plan = pools.release(self.grant.leases, outcome, why, RETRY_FOR_AT_END)
+        releasing = _to_the_end(self._client.run(plan))
+        if error is None and not lost:
+            await releasing
+            return
+        await self._quietly(releasing)
+        if lost and (error is None or is_ours):
+            raise lost from error
+
+    def _take_back_cancel(self, error: BaseException | None) -> bool:
+        """Whether the block ended because we cancelled it, and nobody else did."""
+        task = asyncio.current_task()
+        if not self._has_cancelled or not task or self._task is not task:
+            return False
+        if sys.version_info >= (3, 11) and task.uncancel() > self._cancels:
+            return False
+        # Python 3.10 does not count.
+        return isinstance(error, asyncio.CancelledError) and (sys.version_info >= (3, 11) or error.args == (LOST,))
 
     def _note(self, place: Place) -> None:
         self._place = place
         if self._on_wait:
             self._on_wait(place)
 
-    async def _beat(self, holder: asyncio.Task[Any] | None) -> None:
+    async def _beat(self, beats: Heartbeats) -> None:
         every = self._request.heartbeat
-        while every:
+        while every and beats.ours:
             await asyncio.sleep(every)
-            for lease in self.grant.leases:
-                if not await self._client.run(pools.beat(lease)):
-                    self._is_lost = True
-                    if holder:
-                        holder.cancel()
-                    return
+            for lease in tuple(beats.ours):
+                try:
+                    await self._client.run(pools.beat(lease))
+                    beats.arrived(lease)
+                except Exception as error:
+                    beats.failed(lease, error)
+            if beats.lost and self._task and not self._has_cancelled:
+                self._has_cancelled = True
+                self._task.cancel(LOST)
 
     async def _quietly(self, end: Awaitable[None]) -> None:
         """An error of the end must not hide the one that brought it about."""
         try:
             await end
+        except LeaseLost as error:
+            log.warning("%s", error)
         except Exception as error:
             log.warning("units could not be released: %s", error)
+
+
+def _cancels(task: asyncio.Task[Any] | None) -> int:
+    if sys.version_info >= (3, 11):
+        return task.cancelling() if task else 0
+    return 0
+
+
+async def _to_the_end(end: Coroutine[Any, Any, None]) -> None:
+    """Goes on for a moment if the task is cancelled meanwhile, and only then passes the cancellation on."""
+    loop = asyncio.get_running_loop()
+    ending, cancelled, give_up_at = loop.create_task(end), None, math.inf
+    while not ending.done() and (now := loop.time()) < give_up_at:
+        try:
+            # Unlike `await`, it does not cancel what it waits for.
+            await asyncio.wait({ending}, timeout=None if cancelled is None else give_up_at - now)
+        except asyncio.CancelledError as error:
+            # Our own may come as late as this, if the block ended in the same moment.
+            if cancelled is None and error.args != (LOST,):
+                cancelled, give_up_at = error, loop.time() + PATIENCE_AT_CANCEL
+    if cancelled is None:
+        return ending.result()
+    ending.cancel()
+    await asyncio.wait({ending})
+    if not ending.cancelled() and (failed := ending.exception()):
+        log.warning("units could not be released: %s", failed)
+    raise cancelled

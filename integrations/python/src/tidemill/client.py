@@ -16,10 +16,10 @@ import httpx
 
 from . import jobs, pools
 from .calls import Call, Pause, Plan, Reply, T, send
-from .errors import TidemillError
+from .errors import LeaseLost, TidemillError
 from .jobs import Execution
 from .keeper import Keeper
-from .pools import Ask, Grant, Holder, Place, UnitsRequest
+from .pools import Ask, Grant, Heartbeats, Holder, Place, UnitsRequest
 from .transport import RETRY_FOR, arguments, no_answer, reply, settings
 
 log = logging.getLogger("tidemill")
@@ -80,6 +80,10 @@ class Client:
     def release(self, grant: Grant, *, outcome: str = "completed", error: str | None = None) -> None:
         """Releases units. `outcome` is `completed`, `failed` or `refused`. Raises `LeaseLost` if they were lost."""
         self.run(pools.release(grant.leases, outcome, error, self.retry_for))
+
+    def give_up(self, request: UnitsRequest) -> None:
+        """Leaves the queue, and releases what this attempt was granted, even if the answer never came."""
+        self.run(pools.give_up(request, None, RETRY_FOR_AT_END))
 
     def launch(
         self,
@@ -148,7 +152,8 @@ class Units:
         self._wait = None if wait is None else wait.total_seconds()
         self._on_wait, self._on_lost, self._survives_kill = on_wait, on_lost, survives_kill
         self._place: Place | None = None
-        self._lost, self._ended = threading.Event(), threading.Event()
+        self._beats: Heartbeats | None = None
+        self._ended = threading.Event()
         self._releasing = threading.Lock()
         self._keeper: Keeper | None = None
         self._sigterm: Any = None
@@ -170,12 +175,12 @@ class Units:
     @property
     def is_lost(self) -> bool:
         """Whether somebody has taken the units away. Then stop the work."""
-        return self._lost.is_set()
+        return self._beats is not None and self._beats.lost is not None
 
     def check(self) -> None:
         """Raises `LeaseLost` if somebody has taken the units away. Call it between two parts of the work."""
-        if self.is_lost:
-            raise pools.lost([lease.pool for lease in self.grant.leases])
+        if self._beats and (lost := self._beats.lost):
+            raise lost
 
     def __enter__(self) -> Units:
         self._unwind_at_sigterm()
@@ -188,15 +193,15 @@ class Units:
                 self._granted = self._client.run(plan)
             if self._keeper:
                 self._keeper.guard(self._granted)
-            threading.Thread(target=self._beat, name="tidemill-heartbeat", daemon=True).start()
+            beats = self._beats = Heartbeats(self._granted)
+            threading.Thread(target=self._beat, args=(beats,), name="tidemill-heartbeat", daemon=True).start()
         except BaseException as error:
             self._restore_sigterm()
             # What the server said about the request stays as it is; anything else must not leave a place behind.
             if not isinstance(error, TidemillError):
                 leaving = pools.give_up(self._request, self._place, RETRY_FOR_AT_END)
                 self._quietly(lambda: self._client.run(leaving))
-            if self._keeper:
-                self._keeper.dismiss()
+            self._dismiss_keeper()
             raise
         return self
 
@@ -206,7 +211,7 @@ class Units:
         if error is None:
             self.release()
         else:
-            self._quietly(lambda: self.release(outcome="failed", error=f"{type(error).__name__}: {error}"))
+            self._quietly(lambda: self.release(outcome="failed", error=pools.summary(error)))
 
     def release(self, *, outcome: str = "completed", error: str | None = None) -> None:
         """Releases the units before the end of the block. Repeating it does nothing."""
@@ -214,31 +219,47 @@ class Units:
             if self._ended.is_set():
                 return
             self._ended.set()
+            gone: LeaseLost | None = None
             try:
-                if self.is_lost and outcome == "completed":
-                    self.check()
+                # First: if one of several leases was lost, the others are still held.
                 self._client.run(pools.release(self.grant.leases, outcome, error, RETRY_FOR_AT_END))
-                if self._keeper:
-                    self._keeper.dismiss()
+            except LeaseLost as lost:
+                gone = lost
             finally:
                 self._restore_sigterm()
+            self._dismiss_keeper()
+            if outcome == "completed":
+                self.check()
+            if gone:
+                raise gone
+
+    def _dismiss_keeper(self) -> None:
+        if self._keeper:
+            self._keeper.dismiss()
 
     def _note(self, place: Place) -> None:
         self._place = place
         if self._on_wait:
             self._on_wait(place)
 
-    def _beat(self) -> None:
+    def _beat(self, beats: Heartbeats) -> None:
         every = self._request.heartbeat
-        while every and not self._ended.wait(every):
-            for lease in self.grant.leases:
-                if self._client.run(pools.beat(lease)) or self._ended.is_set():
-                    continue
-                log.error("the units of %s were taken away; stop the work", lease.pool)
-                self._lost.set()
-                if self._on_lost:
+        while every and beats.ours and not self._ended.wait(every):
+            was_lost = self.is_lost
+            for lease in tuple(beats.ours):
+                try:
+                    self._client.run(pools.beat(lease))
+                    beats.arrived(lease)
+                except Exception as error:
+                    # The end of the block releases the lease, so a heartbeat that comes after it says nothing.
+                    if self._ended.is_set():
+                        return
+                    beats.failed(lease, error)
+            if self.is_lost and not was_lost and self._on_lost:
+                try:
                     self._on_lost()
-                return
+                except Exception:
+                    log.exception("`on_lost` failed; the heartbeats of what is left go on")
 
     def _unwind_at_sigterm(self) -> None:
         """By default SIGTERM ends Python without the ends of its `with` blocks."""

@@ -48,8 +48,11 @@ class Keeper:
         # Without a grant there is nothing to release, whatever it is told.
         self._tell(DISMISSED)
         self._tell(DISMISSED)
-        if self._process.stdin:
-            self._process.stdin.close()
+        try:
+            if self._process.stdin:
+                self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # It was killed, and what it was told stays in our buffer.
 
     def _tell(self, line: Any) -> None:
         try:

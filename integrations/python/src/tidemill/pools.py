@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import re
 import sys
 import time
 import uuid
@@ -20,6 +22,20 @@ LONGEST_POLL = 45
 # An answer that comes earlier than it was allowed to is that of a server that stops; another one takes over.
 SHORTEST_POLL = 1.0
 GIVE_UP_TRIES = 3
+# Seconds between two looks at a place whose units shall not be claimed yet.
+LOOK_EACH = 5.0
+NOT_FOUND = 404
+# The first heartbeat that fails is logged, and then each third one.
+LOG_EACH = 3
+
+# What the server looks for in the error of a release, which opens the circuit breaker of the pool.
+REFUSALS = re.compile(
+    r"\bORA-\d+\b|\bSQLSTATE\W*53300\b|\bFATAL:? *53300\b|sorry, too many clients already"
+    r"|remaining connection slots are reserved|too many connections for ",
+    re.IGNORECASE,
+)
+
+log = logging.getLogger("tidemill")
 
 
 @dataclass(frozen=True)
@@ -186,6 +202,44 @@ def acquire(
         seconds = math.ceil(min(LONGEST_POLL, left))
 
 
+def until_granted(
+    request: UnitsRequest, place: Place, wait: float | None, on_wait: Callable[[Place], None] | None, retry_for: float
+) -> Plan[None]:
+    """Waits in the queue until units are set aside, and leaves them there: who repeats the request claims them."""
+    start = asked = time.monotonic()
+    while True:
+        state = yield from _state(place, retry_for)
+        if state not in ("waiting", "gone"):
+            return
+        now = time.monotonic()
+        left = math.inf if wait is None else start + wait - now
+        if left <= 0:
+            yield from give_up(request, place, retry_for)
+            raise NotAdmitted(place, now - start)
+        # A place that nobody asks for expires. This claims units only if they are granted at this very moment.
+        if state == "gone" or now - asked >= LONGEST_POLL:
+            answer = yield from poll(request, 0, retry_for)
+            if isinstance(answer, Grant):
+                return
+            place, asked = answer, now
+            if on_wait:
+                on_wait(answer)
+        yield Pause(min(LOOK_EACH, left))
+
+
+def _state(place: Place, retry_for: float) -> Plan[str]:
+    try:
+        body = yield from send(Call("GET", f"/api/v1/requests/{place.id}"), retry_for)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return "gone"
+    states = {item["state"] for item in body["items"]}
+    if states & {"released", "expired", "cancelled"}:
+        return "gone"
+    return "waiting" if "waiting" in states else "granted"
+
+
 def leave(place: Place, retry_for: float) -> Plan[bool]:
     """Leaves the queue. False if the place is gone, or if an attempt of the holder has got the units."""
     try:
@@ -209,29 +263,63 @@ def give_up(request: UnitsRequest, place: Place | None, retry_for: float) -> Pla
         place = answer
 
 
+def summary(error: BaseException) -> str:
+    """The type of an error, and what says that a database refused a connection. The rest of the text stays here.
+
+    A URL is logged on its way, and the text of an error may have addresses, names and passwords.
+    """
+    return ": ".join([type(error).__name__, *REFUSALS.findall(str(error))])[:500]
+
+
 def release(leases: Sequence[Lease], outcome: str, error: str | None, retry_for: float) -> Plan[None]:
-    """Releases all of them, and only then says that one of them was lost."""
-    lost: LeaseLost | None = None
+    """Releases all of them, and only then says that one of them was lost, or that the server refused it."""
+    refused: ApiError | None = None
     for lease in leases:
         query = {"epoch": str(lease.epoch), "outcome": outcome, **({"error": error[:500]} if error else {})}
         # The key follows from the lease, so that two programs may release it: the second gets the answer of the first.
         key = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{lease.id}/{query}"))
         try:
             yield from send(Call("DELETE", f"/api/v1/pool-leases/{lease.id}", query=query, key=key), retry_for)
-        except LeaseLost as gone:
-            lost = gone
-    if lost:
-        raise lost
+        except ApiError as error_of_lease:
+            if not isinstance(refused, LeaseLost):
+                refused = error_of_lease
+    if refused:
+        raise refused
 
 
-def beat(lease: Lease) -> Plan[bool]:
-    """One heartbeat. False if the units are no longer ours; True if they are, or if nobody knows."""
-    path = f"/api/v1/pool-leases/{lease.id}/heartbeat"
-    reply = yield Call("POST", path, {"epoch": lease.epoch})
-    body = reply.body if isinstance(reply.body, dict) else {}
-    return body.get("code") != LEASE_GONE
+def beat(lease: Lease) -> Plan[None]:
+    """One heartbeat, which nobody repeats: the next one follows soon. Raises `LeaseLost` if the units are lost."""
+    call = Call("POST", f"/api/v1/pool-leases/{lease.id}/heartbeat", {"epoch": lease.epoch})
+    yield from send(call, 0)
 
 
-def lost(pools: Sequence[str]) -> LeaseLost:
-    message = f"the units of {', '.join(pools)} are no longer yours: an operator released them, or a newer attempt has them"
-    return LeaseLost(message, code=LEASE_GONE, fix="Stop the work, or request units again", status=409)
+class Heartbeats:
+    """What the heartbeats of a grant have shown: which leases are still ours, and how often a heartbeat failed."""
+
+    def __init__(self, grant: Grant) -> None:
+        self.ours = list(grant.leases)
+        self._gone: list[Lease] = []
+        self._failures: dict[str, int] = {}
+
+    @property
+    def lost(self) -> LeaseLost | None:
+        """The error that says which units are gone."""
+        if not self._gone:
+            return None
+        names = ", ".join(lease.pool for lease in self._gone)
+        message = f"the units of {names} are no longer yours: an operator released them, or a newer attempt has them"
+        return LeaseLost(message, code=LEASE_GONE, fix="Stop the work, or request units again", status=409)
+
+    def arrived(self, lease: Lease) -> None:
+        self._failures.pop(lease.id, None)
+
+    def failed(self, lease: Lease, error: Exception) -> None:
+        """Notes a heartbeat that failed. Only one that the server answered says that the units are gone."""
+        if isinstance(error, LeaseLost):
+            log.error("the units of %s were taken away; stop the work", lease.pool)
+            self.ours.remove(lease)
+            self._gone.append(lease)
+            return
+        times = self._failures[lease.id] = self._failures.get(lease.id, 0) + 1
+        if times == 1 or times % LOG_EACH == 0:
+            log.warning("%s heartbeats for the units of %s failed in a row: %s", times, lease.pool, error)

@@ -9,6 +9,8 @@ import psycopg
 from .event import Event, first, insert
 
 MARK = "%({})s"
+# The number of rows of a statement is unknown in a pipeline until it is synchronised.
+FIRST = (first(MARK) + " returning message_id").encode()
 
 Connection = psycopg.Connection[Any] | psycopg.Cursor[Any]
 AsyncConnection = psycopg.AsyncConnection[Any] | psycopg.AsyncCursor[Any]
@@ -24,7 +26,7 @@ def publish(connection: Connection, *events: Event) -> None:
 def first_time(connection: Connection, consumer: str, message_id: str) -> bool:
     """Whether the consumer has not handled this message yet. Handle it in the same transaction."""
     values = {"consumer": consumer, "message_id": message_id}
-    return connection.execute(first(MARK).encode(), values).rowcount == 1
+    return connection.execute(FIRST, values).fetchone() is not None
 
 
 async def publish_async(connection: AsyncConnection, *events: Event) -> None:
@@ -37,4 +39,4 @@ async def publish_async(connection: AsyncConnection, *events: Event) -> None:
 async def first_time_async(connection: AsyncConnection, consumer: str, message_id: str) -> bool:
     """The same as `first_time`."""
     values = {"consumer": consumer, "message_id": message_id}
-    return (await connection.execute(first(MARK).encode(), values)).rowcount == 1
+    return await (await connection.execute(FIRST, values)).fetchone() is not None

@@ -67,6 +67,25 @@ with DAG("partly", schedule=None) as partly:
 
     block()
 
+with DAG("twice", schedule=None) as twice:
+
+    @task
+    def blocks():
+        """Each block has units of its own, within another one and after it."""
+
+        def in_use():
+            with Client() as client:
+                return client.call("GET", "/api/v1/pools/etl")["in_use"]
+
+        with tidemill_units("etl", 3):
+            with tidemill_units("etl", 2):
+                both = in_use()
+            outer = in_use()
+        with tidemill_units("etl", 4):
+            return [both, outer, in_use()]
+
+    blocks()
+
 with DAG("jobs", schedule=None) as jobs:
     day = "{{ dag_run.conf['day'] }}"
     good = TidemillJobOperator(task_id="good", job="good", parameters={"day": day}, poll_seconds=0.2)

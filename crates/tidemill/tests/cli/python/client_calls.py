@@ -77,16 +77,20 @@ def holder(name):
     return Holder("client", f"{name}-{sys.argv[1]}")
 
 
-def lease_of(name):
-    holders = watch.call("GET", "/api/v1/pools/etl/holders")["items"]
+def lease_of(name, pool="etl"):
+    holders = watch.call("GET", f"/api/v1/pools/{pool}/holders")["items"]
     return next(lease for lease in holders if lease["holder"]["run_id"] == holder(name).run_id)
 
 
-def until_it_beats():
+def until_it_beats(name="beats", pool="etl"):
     """Heartbeats move the end of the lease."""
-    first = lease_of("beats")["expires_at"]
-    until(lambda: lease_of("beats")["expires_at"] > first)
+    first = lease_of(name, pool)["expires_at"]
+    until(lambda: lease_of(name, pool)["expires_at"] > first)
     return True
+
+
+def take_away(name):
+    watch.call("POST", f"/api/v1/pool-leases/{lease_of(name)['id']}/release", {"reason": "planted"})
 
 
 def told_of(error):
@@ -124,11 +128,20 @@ def sync_cases(client):
     lost = threading.Event()
     try:
         with client.acquire("etl", 4, holder=holder("loses"), heartbeat=1, on_lost=lost.set) as units:
-            watch.call("POST", f"/api/v1/pool-leases/{lease_of('loses')['id']}/release", {"reason": "planted"})
+            take_away("loses")
             lost.wait(60)
             told["knows"] = units.is_lost
     except LeaseLost as error:
         told["lost"] = [*told_of(error), pool()]
+
+    lost = threading.Event()
+    try:
+        with client.acquire(both, holder=holder("half"), heartbeat=1, on_lost=lost.set):
+            take_away("half")
+            lost.wait(60)
+            until_it_beats("half", "erp")
+    except LeaseLost as error:
+        told["half"] = [*told_of(error), pool(), pool("erp")]
 
     with client.acquire("etl", 4, holder=holder("beats"), heartbeat=1):
         told["beats"] = until_it_beats()
@@ -206,13 +219,22 @@ async def async_cases(client):
 
     try:
         async with client.acquire("etl", 4, holder=holder("loses"), heartbeat=1):
-            lease = await asyncio.to_thread(lease_of, "loses")
-            watch.call("POST", f"/api/v1/pool-leases/{lease['id']}/release", {"reason": "planted"})
+            await asyncio.to_thread(take_away, "loses")
             told["knows"] = True
             await asyncio.sleep(60)
             told["knows"] = False
     except LeaseLost as error:
         told["lost"] = [*told_of(error), pool()]
+
+    try:
+        async with client.acquire(both, holder=holder("half"), heartbeat=1):
+            await asyncio.to_thread(take_away, "half")
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.to_thread(until_it_beats, "half", "erp")
+    except LeaseLost as error:
+        told["half"] = [*told_of(error), pool(), pool("erp")]
 
     async with client.acquire("etl", 4, holder=holder("beats"), heartbeat=1):
         told["beats"] = await asyncio.to_thread(until_it_beats)

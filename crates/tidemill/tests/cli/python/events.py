@@ -99,4 +99,7 @@ for way, handle in ways.items():
             "orders": connection.execute(orders, (way,)).fetchone()[0],
             "seen": [row[0] for row in connection.execute(seen, (way,))],
         }
+# In a pipeline, nothing is known of a statement until somebody asks for its rows.
+with psycopg.connect(URL) as connection, connection.pipeline():
+    told["pipeline"] = [by_psycopg.first_time(connection, "pipeline", "1") for _ in range(2)]
 print(json.dumps(told))
