@@ -15,6 +15,9 @@ use std::time::Duration;
 const READY_WITHIN: Duration = Duration::from_secs(180);
 /// What chromedriver says once it listens, before the number of its port.
 const LISTENS: &str = "was started successfully on port ";
+/// What chromedriver says when the port that it got for IPv6 is taken for IPv4: it does not look for another.
+const TAKEN: &str = "bind() failed: Address already in use";
+const PORTS_TRIED: u32 = 5;
 
 /// The two programs that a browser of a test is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +47,16 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts one on a port of its own choice, and returns once it listens.
     pub(super) fn start() -> Result<Self, ServerError> {
+        for _ in 1..PORTS_TRIED {
+            match Self::start_on_some_port() {
+                Err(error) if error.to_string().contains(TAKEN) => {}
+                started => return started,
+            }
+        }
+        Self::start_on_some_port()
+    }
+
+    fn start_on_some_port() -> Result<Self, ServerError> {
         let programs =
             find_programs().ok_or_else(|| ServerError::new("chromium and chromedriver were not found"))?;
         let account = Account::for_servers()?;

@@ -54,7 +54,7 @@ fn the_units_run_what_there_is_where_the_documents_put_it() {
         assert!(named.iter().all(|path| workspace().join(path).exists()), "{named:?}");
         assert!(read("docs/guide/systemd.md").contains(&format!("{name}.service")), "{name}");
     }
-    assert!(read("crates/tidemill/src/config/sources.rs").contains("\"/etc/tidemill/tidemill.toml\""));
+    assert!(read("crates/tidemill/src/system/unix.rs").contains("\"/etc/tidemill/tidemill.toml\""));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_render_is_ordered_by_its_form_and_failed_ones_are_retried_together() {
     click(page, "#preview button.do");
     page.wait_until(SOON, |page| Ok(page.text("h1")?.contains(COMPOSITION))).unwrap();
     let facts = page.text("#how").unwrap();
-    assert!(facts.contains("2030-11-16 03:00:00 Asia/Seoul") && facts.contains("Priority"), "{facts}");
+    assert!(facts.contains("2030-11-16 03:00:00 KST") && facts.contains("Priority"), "{facts}");
 
     runtime.block_on(order(&store, COMPOSITION, "cue-2", 0));
     run(FAIL);
