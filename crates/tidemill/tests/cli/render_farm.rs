@@ -7,6 +7,7 @@ mod cancel;
 mod crew;
 mod death;
 mod door;
+mod farm;
 mod ghost;
 mod inventory;
 mod mixed;
