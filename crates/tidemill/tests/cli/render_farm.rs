@@ -8,6 +8,7 @@ mod crew;
 mod death;
 mod door;
 mod farm;
+mod frozen;
 mod ghost;
 mod inventory;
 mod mixed;
