@@ -9,6 +9,7 @@ mod death;
 mod door;
 mod farm;
 mod frozen;
+mod full;
 mod ghost;
 mod inventory;
 mod mixed;
