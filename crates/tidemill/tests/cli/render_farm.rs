@@ -20,6 +20,7 @@ mod poison;
 mod queue;
 mod site;
 mod target;
+mod two_queues;
 mod verdict;
 
 use std::time::Duration;
