@@ -3,6 +3,7 @@
 //! final name or with a reason, and nothing is rendered again that is rendering or finished.
 
 mod approval;
+mod batch;
 mod cancel;
 mod crew;
 mod death;
