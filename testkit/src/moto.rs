@@ -1,4 +1,4 @@
-//! An S3 server of a test's own: moto, with one bucket. It checks no credentials.
+//! An S3 server of a test's own: moto, with one bucket at first. It checks no credentials.
 
 use crate::child::Guarded;
 use std::ffi::OsStr;
@@ -48,7 +48,7 @@ impl PrivateMoto {
         let mut server = Guarded::spawn_reading(command)?;
         let line = server.next_line(READY_WITHIN).map_err(io::Error::other)?;
         let moto = Self { _server: server, port: line.trim().parse().map_err(io::Error::other)? };
-        moto.request("PUT", &format!("/{BUCKET}"), b"")?;
+        moto.make_bucket(BUCKET)?;
         Ok(moto)
     }
 
@@ -68,6 +68,11 @@ impl PrivateMoto {
         ]
     }
 
+    /// Makes another bucket.
+    pub fn make_bucket(&self, name: &str) -> io::Result<()> {
+        self.request("PUT", &format!("/{name}"), b"").map(drop)
+    }
+
     /// Makes an object.
     pub fn put(&self, key: &str, body: &[u8]) -> io::Result<()> {
         self.request("PUT", &format!("/{BUCKET}/{key}"), body).map(drop)
@@ -75,7 +80,12 @@ impl PrivateMoto {
 
     /// The content of an object; none if there is no such object.
     pub fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        self.request("GET", &format!("/{BUCKET}/{key}"), b"")
+        self.get_of(BUCKET, key)
+    }
+
+    /// The same in another bucket.
+    pub fn get_of(&self, bucket: &str, key: &str) -> io::Result<Option<Vec<u8>>> {
+        self.request("GET", &format!("/{bucket}/{key}"), b"")
     }
 
     /// The keys of the objects on the first page, sorted.

@@ -1,6 +1,7 @@
 //! A PostgreSQL server of a test's own: real, durable, on loopback, and gone with its value.
 
 mod binaries;
+mod pause;
 mod template;
 
 use crate::account::Account;
@@ -139,6 +140,8 @@ impl PrivatePostgres {
     /// Sends one signal after the other until it has ended. The last resort is the kill by [`Guarded`], which
     /// leaves a shared-memory segment behind.
     fn end_by(&mut self, signals: &[Signal]) {
+        // During a pause it would hear nothing. Fails only when it has ended by itself.
+        let _resumed = self.resume();
         let Some(mut server) = self.server.take() else { return };
         for signal in signals {
             // Fails only when it has ended by itself, and then the wait below returns at once.

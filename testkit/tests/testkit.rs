@@ -35,6 +35,18 @@ fn process(pid: u32) -> Option<(u32, u32)> {
     Some((field("PPid:"), field("Uid:")))
 }
 
+/// The states of all processes that a server has started.
+fn states(server: u32) -> Vec<char> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let started = numbers.filter(|number| process(*number).is_some_and(|(parent, _)| parent == server));
+    let state = |number: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("State:\t")?.chars().next())
+    };
+    started.filter_map(state).collect()
+}
+
 #[test]
 fn a_private_postgres_answers_on_loopback_and_keeps_every_commit() {
     let Some(postgres) = start(&usual()) else { return };
@@ -74,6 +86,26 @@ fn a_crash_loses_no_commit() {
 
     assert_eq!(postgres.psql("postgres", "select id from kept").unwrap(), "7");
     assert_eq!(postgres.port(), port);
+}
+
+#[test]
+fn a_paused_postgres_answers_nobody_until_it_goes_on_and_can_be_stopped() {
+    let Some(mut postgres) = start(&usual()) else { return };
+    let mut psql = Command::new(find_binaries().unwrap().join("psql"));
+    psql.args(["-X", "-A", "-t", "-q", "-d", &postgres.url("postgres"), "-c", "select 7"]);
+
+    postgres.pause().unwrap();
+    let states = states(postgres.pid().unwrap());
+    let mut asking = Guarded::spawn_reading(psql).unwrap();
+    let silent = asking.next_line(Duration::from_secs(1));
+    postgres.resume().unwrap();
+
+    assert!(states.len() > 2 && states.iter().all(|state| ['T', 'Z'].contains(state)), "{states:?}");
+    assert_eq!(silent, Err(NoLine::TimedOut));
+    assert_eq!(asking.next_line(WAIT).unwrap(), "7");
+    postgres.pause().unwrap();
+    postgres.stop();
+    assert_eq!(postgres.pid(), None);
 }
 
 #[test]

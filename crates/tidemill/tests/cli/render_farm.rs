@@ -3,10 +3,14 @@
 //! final name or with a reason, and nothing is rendered again that is rendering or finished.
 
 mod approval;
+mod batch;
 mod cancel;
 mod crew;
 mod death;
 mod door;
+mod farm;
+mod frozen;
+mod full;
 mod ghost;
 mod inventory;
 mod mixed;
@@ -17,6 +21,7 @@ mod poison;
 mod queue;
 mod site;
 mod target;
+mod two_queues;
 mod verdict;
 
 use std::time::Duration;

@@ -6,8 +6,6 @@ use crate::serve::{Served, ask};
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
-use tidemill_domain::audit::Actor;
-use tidemill_domain::render::Profile;
 
 /// A composition whose films are published at once.
 const FREE: &str = "Free";
@@ -16,15 +14,12 @@ async fn asking() -> Option<Site> {
     let site = Site::new(Farm::shared()?).await?;
     let mut profile = site.profile(COMPOSITION);
     profile["approval"] = json!("required");
-    let profile: Profile = serde_json::from_value(profile).unwrap();
-    let mut tx = site.store.begin().await.unwrap();
-    tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
-    tx.commit().await.unwrap();
+    site.save_profile(profile).await;
     site.know(FREE).await;
     Some(site)
 }
 
-fn waits(state: &State) -> bool {
+pub(super) fn waits(state: &State) -> bool {
     state.status == "pending" && state.phase == "copying" && state.output_sha256.is_some() && !state.is_held
 }
 

@@ -26,6 +26,12 @@ const LEASE: f64 = 20.0;
 /// tested in `reaper.rs` of the engine.
 const GRACE: f64 = 40.0;
 
+/// What is promised with the default lease. With a lease of a minute it took fifty seconds.
+const ADOPTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// For a busy machine, where a process may stand still for most of it.
+const MARGIN: Duration = Duration::from_secs(15);
+
 /// A worker with room for one render, which dies at a point.
 fn doomed(site: &Site, point: &&str) -> Worker {
     site.worker_with(point, &[("TIDEMILL_RENDER_CAPACITY", "1"), ("TIDEMILL_CRASH_AT", point)])
@@ -73,12 +79,11 @@ async fn a_worker_that_is_killed_in_any_phase_is_replaced_and_nothing_is_rendere
     heir.end();
 }
 
-/// Ten seconds are promised. A busy machine needs longer, and with a lease of a minute it took fifty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_default_lease_a_worker_that_is_killed_is_replaced_soon() {
     let Some(farm) = Farm::shared() else { return };
     let Some(site) = Site::new(farm).await else { return };
-    let site = site.with("TIDEMILL_RENDER_LEASE", "7s");
+    let site = site.with("TIDEMILL_RENDER_LEASE", "");
     let id = site.order("gate=soon").await;
     let mut first = site.worker("first");
     site.until_rendered(id, 1).await;
@@ -93,8 +98,9 @@ async fn with_the_default_lease_a_worker_that_is_killed_is_replaced_soon() {
     site.farm.open_gate("soon");
     let inventory = site.ended(&[id]).await;
 
-    assert!(took < Duration::from_secs(30), "{took:?}");
-    assert_eq!((inventory.statuses(), site.posted(id).len()), (vec!["completed"], 1));
+    assert!(took < ADOPTED_WITHIN + MARGIN, "{took:?}");
+    assert_eq!(inventory.statuses(), ["completed"]);
+    assert_eq!((site.posted(id).len(), site.renders(id).len()), (1, 1), "{inventory:#?}");
     heir.end();
 }
 

@@ -1,13 +1,10 @@
 //! What the workers need dies: a node, the server of nexrender, its jobs, the database. Nothing is lost, and nothing is
 //! rendered again that was rendered.
 
-use super::site::{Farm, Site, State, eventually};
-use std::fs::File;
-use std::time::{Duration, SystemTime};
+use super::site::{Farm, Site, State, eventually, make_old};
+use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
-use tidemill_store::{Init, Store, StoreOptions};
-use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
 
 /// Longer than a healthy node is silent on a busy machine.
 const STALL: (&str, &str) = ("TIDEMILL_RENDER_STALL_TIMEOUT", "20s");
@@ -125,8 +122,7 @@ async fn a_farm_that_forgets_its_jobs_gets_them_again_and_the_late_file_is_remov
     let is_there = eventually(async || late.exists().then_some(()));
     assert!(is_there.await.is_some(), "the node that nobody knows of any more has left no file");
     // It is there for a day, and then a worker looks.
-    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    File::options().write(true).open(&late).unwrap().set_modified(long_ago).unwrap();
+    make_old(&late);
     let next = site.worker("next");
     let is_gone = eventually(async || (!late.exists()).then_some(()));
     assert!(is_gone.await.is_some(), "{}", next.log());
@@ -142,14 +138,7 @@ async fn a_farm_that_forgets_its_jobs_gets_them_again_and_the_late_file_is_remov
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_crashes_is_waited_for_in_every_phase() {
     let Some(farm) = Farm::shared() else { return };
-    if skip::require("postgres", postgres::find_binaries()).is_none() {
-        return;
-    }
-    let mut server = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
-    let url = server.url("postgres");
-    let store = Store::open(url.parse().unwrap(), &StoreOptions::default()).await.unwrap();
-    store.initialise(Init::Always).await.unwrap();
-    let site = Site::on(farm, store, &url).await;
+    let Some((mut server, site)) = Site::with_server(farm).await else { return };
     let ids = [site.order("gate=database").await, site.order("").await, site.order("").await];
     let worker = site.worker("one");
     site.until(ids[0], "rendering", |state| state.phase == "rendering").await;

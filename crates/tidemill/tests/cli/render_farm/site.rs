@@ -5,92 +5,29 @@ use super::crew::Worker;
 use super::inventory::{Inventory, Look};
 use crate::Stage;
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tidemill_domain::audit::Actor;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
-use tidemill_store::{Store, sqlx};
-use tidemill_testkit::nexrender::find_home;
-use tidemill_testkit::{NexrenderOptions, PrivateNexrender, skip};
+use tidemill_store::{Init, Store, StoreOptions, sqlx};
+use tidemill_testkit::{PostgresOptions, PrivateNexrender, PrivatePostgres, postgres, skip};
+
+pub(super) use super::farm::Farm;
 
 /// The composition of all renders, unless a test is about its name.
 pub(super) const COMPOSITION: &str = "_MAIN Mini Chip Count";
 
 /// What nodes are asked for, unless a test asks for something else: one that every profile here accepts.
 const CLIP: &str = "secs=1,fps=10,size=320x180,pace=0,mute";
-
-/// How many nodes the farm has that tests share.
-const SHARED_NODES: usize = 3;
-
-/// A farm of the test's own, or one that it shares with others.
-pub(super) enum Farm {
-    Own(Box<PrivateNexrender>),
-    Shared(Arc<Mutex<PrivateNexrender>>),
-}
-
-impl Farm {
-    /// The farm of those who do nothing to it. It ends with the last of them. None when its tests are skipped.
-    pub(super) fn shared() -> Option<Self> {
-        static SHARED: Mutex<Weak<Mutex<PrivateNexrender>>> = Mutex::new(Weak::new());
-        let mut shared = locked(&SHARED);
-        if let Some(farm) = shared.upgrade() {
-            return Some(Self::Shared(farm));
-        }
-        let options = NexrenderOptions { nodes: SHARED_NODES, ..NexrenderOptions::default() };
-        let farm = Arc::new(Mutex::new(start(&options)?));
-        *shared = Arc::downgrade(&farm);
-        Some(Self::Shared(farm))
-    }
-
-    /// One of the test's own, to which anything may be done.
-    pub(super) fn own(nodes: usize) -> Option<Self> {
-        Self::with(&NexrenderOptions { nodes, ..NexrenderOptions::default() })
-    }
-
-    pub(super) fn with(options: &NexrenderOptions) -> Option<Self> {
-        Some(Self::Own(Box::new(start(options)?)))
-    }
-
-    /// The farm, for those who may do anything to it.
-    pub(super) fn mine(&mut self) -> &mut PrivateNexrender {
-        match self {
-            Self::Own(farm) => farm,
-            Self::Shared(_) => panic!("others work with this farm"),
-        }
-    }
-
-    /// Asks it something, or opens a gate.
-    pub(super) fn ask<T>(&self, ask: impl FnOnce(&PrivateNexrender) -> T) -> T {
-        match self {
-            Self::Own(farm) => ask(farm),
-            Self::Shared(farm) => ask(&locked(farm)),
-        }
-    }
-
-    /// Lets renderers go on that wait at this gate.
-    pub(super) fn open_gate(&self, name: &str) {
-        self.ask(|farm| farm.open_gate(name)).unwrap();
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn start(options: &NexrenderOptions) -> Option<PrivateNexrender> {
-    skip::require("nexrender", find_home())?;
-    Some(PrivateNexrender::start(options).unwrap())
-}
 
 /// A farm, a database and a NAS.
 pub(super) struct Site {
@@ -110,8 +47,18 @@ impl Site {
         Some(Self { _database: Some(database), ..Self::on(farm, store, &url).await })
     }
 
+    /// With a server of PostgreSQL of its own, to which anything may be done; none when such tests are skipped.
+    pub(super) async fn with_server(farm: Farm) -> Option<(PrivatePostgres, Self)> {
+        skip::require("postgres", postgres::find_binaries())?;
+        let server = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
+        let url = server.url("postgres");
+        let store = Store::open(url.parse().unwrap(), &StoreOptions::default()).await.unwrap();
+        store.initialise(Init::Always).await.unwrap();
+        Some((server, Self::on(farm, store, &url).await))
+    }
+
     /// With a database that the test has made.
-    pub(super) async fn on(farm: Farm, store: Store, url: &str) -> Self {
+    async fn on(farm: Farm, store: Store, url: &str) -> Self {
         // Jobs are named after renders, and several databases share a farm.
         static FIRST: AtomicI64 = AtomicI64::new(1);
         let first = FIRST.fetch_add(1000, Ordering::Relaxed);
@@ -161,13 +108,20 @@ impl Site {
 
     /// Makes a composition known, by a profile that wants small films.
     pub(super) async fn know(&self, composition: &str) {
-        let profile: Profile = serde_json::from_value(self.profile(composition)).unwrap();
+        self.save_profile(self.profile(composition)).await;
         let mapping =
             json!({ "composition": composition, "field_name": "Single - title", "layer_name": "Title" });
         let mapping: MappingRow = serde_json::from_value(mapping).unwrap();
         let mut tx = self.store.begin().await.unwrap();
-        tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
         tx.renders().save_field_mappings(&[mapping], &Actor::system()).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Makes or replaces the profile of a composition.
+    pub(super) async fn save_profile(&self, profile: Value) {
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let mut tx = self.store.begin().await.unwrap();
+        tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
 
@@ -416,6 +370,12 @@ pub(super) async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Op
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     None
+}
+
+/// Lets a file look as if it had lain there for longer than workers leave what nobody needs.
+pub(super) fn make_old(file: &Path) {
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(file).unwrap().set_modified(long_ago).unwrap();
 }
 
 pub(super) fn text(path: &Path) -> &str {
