@@ -39,3 +39,4 @@ pub mod action;
 pub mod audit;
 pub mod code;
 pub mod error_chain;
+pub mod trace;

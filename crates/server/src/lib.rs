@@ -22,6 +22,7 @@ pub mod webhook;
 
 mod server;
 mod system;
+mod trace;
 
 /// Boxes the future of an `async fn`, so that its body is compiled once, in this crate. Otherwise each crate that awaits it
 /// compiles it again, in each of its codegen units: see ADR 0028.

@@ -10,11 +10,12 @@ use crate::live::{self, Live};
 use crate::problem::Problem;
 use crate::route::{Surface, action_route, router, routes, streams, waits};
 use crate::state::{Inner, Parts, State};
+use crate::trace::traced;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State as Given};
 use axum::http::{StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use tidemill_domain::connection::Bounds;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
 
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// For all requests but live streams.
@@ -177,6 +179,7 @@ pub fn app(state: State) -> Router {
         .fallback(|| async { Problem::not_found("this address") })
         .layer(from_fn_with_state(state.clone(), limit_time))
         .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(from_fn(traced))
         .layer(from_fn_with_state((state.clone(), entries), guard))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(state);
@@ -231,10 +234,10 @@ async fn limit_time(Given(state): Given<State>, request: Request, next: Next) ->
 /// Answers a request in its own task, which continues when the client disconnects.
 async fn run_detached(state: &State, request: Request, next: Next) -> Response {
     let Ok(permit) = Arc::clone(&state.inner().changes).acquire_owned().await else { return panicked() };
-    let change = tokio::spawn(async move {
+    let change = async move {
         let response = next.run(request).await;
         drop(permit);
         response
-    });
-    change.await.unwrap_or_else(|_| panicked())
+    };
+    tokio::spawn(change.in_current_span()).await.unwrap_or_else(|_| panicked())
 }

@@ -36,6 +36,7 @@ pub mod wakeup;
 pub mod crash;
 pub mod error;
 pub mod options;
+pub mod trace;
 pub mod url;
 
 mod codec;

@@ -2,7 +2,7 @@
 
 use crate::commands::{self, Command, Flag, given};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
-use crate::context::Context;
+use crate::context::{Context, identity};
 use crate::declared::{Definitions, JobFolder};
 use crate::output::show_wide;
 use crate::report::{self, Failure};
@@ -172,16 +172,18 @@ impl App {
         let loaded = cli.global.load(&cli.command).map_err(|error| early(error.into()))?;
         let output = loaded.settings.output;
         color(loaded.settings.color);
-        telemetry::start_log(&loaded.settings.log, loaded.settings.color);
+        let late = |failure| (failure, output);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(worker_threads())
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
+        let instance = identity(&loaded.settings).name;
+        let otlp = telemetry::start_otlp(&loaded.settings.telemetry, instance, &runtime).map_err(late)?;
+        telemetry::start_log(&loaded.settings.log, loaded.settings.color, otlp.as_ref());
         tidemill_engine::environment::withhold(loaded.secret_variables.iter().cloned());
         #[cfg(feature = "objects")]
         crate::declared::install_objects(&loaded.settings);
-        let late = |failure| (failure, output);
         let own = Definitions::of(jobs, schedules);
         let folder = match cli.command.needs_jobs() {
             true => JobFolder::of(own.clone(), &loaded, cli.command.parameters()).map_err(late)?,
@@ -195,11 +197,18 @@ impl App {
             Err(error) => Err(Failure::unexpected("the arguments cannot be parsed again", &error)),
         };
         let ended = runtime.block_on(async {
+            let metrics_interval = context.settings().telemetry.metrics_interval;
+            if let Some(otlp) = otlp.clone() {
+                tokio::spawn(telemetry::run_otlp(otlp, metrics_interval));
+            }
             let ended = match interval {
                 Some(interval) => watch::run(interval, again, &context).await,
                 None => commands::run(cli.command, &context).await,
             };
             context.close().await;
+            if let Some(otlp) = otlp {
+                telemetry::stop_otlp(otlp).await;
+            }
             ended
         });
         // Code of a job that never awaits must not keep the program from ending.

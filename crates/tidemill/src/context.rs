@@ -300,10 +300,7 @@ impl Context {
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        let host = tidemill_engine::system::host_name();
-        let pid = std::process::id();
-        let name = self.settings().process.name.clone().unwrap_or_else(|| format!("{host}:{pid}"));
-        Identity { name, host, pid, version: env!("CARGO_PKG_VERSION").to_owned() }
+        identity(self.settings())
     }
 
     /// How this process is registered among the others.
@@ -324,6 +321,14 @@ impl Context {
         let name = name.unwrap_or_else(system::user);
         Actor { name, role: Role::Local, request_id: None }
     }
+}
+
+/// How others see this process.
+pub(crate) fn identity(settings: &Settings) -> Identity {
+    let host = tidemill_engine::system::host_name();
+    let pid = std::process::id();
+    let name = settings.process.name.clone().unwrap_or_else(|| format!("{host}:{pid}"));
+    Identity { name, host, pid, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 fn issuer(name: &str, settings: &IssuerSettings) -> Result<Issuer> {

@@ -1,29 +1,41 @@
-//! The log and the metrics of this program.
+//! The log and the metrics of this program, and traces, for a receiver of OTLP.
 
-use crate::config::{ColorChoice, Log, LogFormat};
+use crate::config::{ColorChoice, Log, LogFormat, Telemetry};
+use crate::report::Failure;
 use anstream::AutoStream;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::fmt::{self, Write as _};
 use std::io::Write;
+use std::sync::OnceLock;
 use std::time::Duration;
+use tidemill_domain::code::Code;
 use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::relay::BATCHES;
 use tidemill_engine::pool::{Pools, emf, gauge};
+use tidemill_otlp::{Otlp, OtlpOptions};
+use tidemill_store::trace;
+use tokio::runtime::Runtime;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Starts to log to standard error. Only the first call of a process counts.
-pub(crate) fn start_log(log: &Log, color: ColorChoice) {
+/// Starts to log to standard error, and to the receiver of OTLP if there is one. Only the first call of a process counts.
+pub(crate) fn start_log(log: &Log, color: ColorChoice, otlp: Option<&Otlp>) {
     let level: LevelFilter = log.level.as_str().parse().expect("both have the same words");
     // What a relay with a fixed share processes is what its user wants to see, unless it is to be errors only.
     let batches = if level < LevelFilter::WARN { level } else { level.max(LevelFilter::INFO) };
-    let shown = Targets::new().with_default(level).with_target(BATCHES, batches);
+    let shown = Targets::new()
+        .with_default(level)
+        .with_target(BATCHES, batches)
+        .with_target(trace::TARGET, LevelFilter::OFF);
+    let exported = otlp.map(|otlp| vec![otlp.span_layer(), otlp.log_layer(shown.clone())]);
+    let for_people = filter_fn(tidemill_otlp::is_for_people).with_max_level_hint(LevelFilter::TRACE);
+    let shown = shown.and(for_people);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let layer = match log.format {
         LogFormat::Json => layer.json().with_filter(shown).boxed(),
@@ -37,7 +49,8 @@ pub(crate) fn start_log(log: &Log, color: ColorChoice) {
         }
         LogFormat::Columns => layer.event_format(Columns).with_filter(shown).boxed(),
     };
-    let _already_started = tracing_subscriber::registry().with(layer).try_init();
+    let layers: Vec<_> = exported.into_iter().flatten().chain([layer]).collect();
+    let _already_started = tracing_subscriber::registry().with(layers).try_init();
 }
 
 /// Bounds of all histograms, in seconds: from a chunk or an answer to a job that takes a day.
@@ -47,8 +60,14 @@ const BUCKETS: [f64; 13] =
 /// How often what was recorded is added up; until then every single value is kept.
 const ADDED_UP_EVERY: Duration = Duration::from_secs(5);
 
-/// Starts to count; none when this process counts already. Needs a runtime.
+static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// Starts to count, unless this process counts already. None if another library counts. Needs a runtime.
 pub(crate) fn start_metrics() -> Option<PrometheusHandle> {
+    METRICS.get_or_init(count).clone()
+}
+
+fn count() -> Option<PrometheusHandle> {
     let handle = PrometheusBuilder::new().set_buckets(&BUCKETS).ok()?.install_recorder().ok()?;
     tidemill_engine::metrics::describe();
     let kept = handle.clone();
@@ -59,6 +78,55 @@ pub(crate) fn start_metrics() -> Option<PrometheusHandle> {
         }
     });
     Some(handle)
+}
+
+/// How long the end of the program may wait for the receiver.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Prepares to send traces, metrics and logs; none if no receiver is configured.
+pub(crate) fn start_otlp(
+    settings: &Telemetry,
+    instance: String,
+    runtime: &Runtime,
+) -> Result<Option<Otlp>, Failure> {
+    let Some(endpoint) = &settings.endpoint else { return Ok(None) };
+    let options = OtlpOptions {
+        endpoint: endpoint.clone(),
+        headers: settings.headers.as_ref().map(|headers| headers.expose().to_owned()).unwrap_or_default(),
+        service: settings.service_name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance,
+        started: SystemClock::new().now(),
+    };
+    let otlp = Otlp::start(options, runtime.handle().clone()).map_err(|error| {
+        let fix = "correct telemetry.endpoint, telemetry.headers, or the variables that begin with OTEL_";
+        Failure::new(Code::BadValue, "traces, metrics and logs cannot be sent", fix)
+            .because(&error)
+            .because_of(&error)
+    })?;
+    Ok(Some(otlp))
+}
+
+/// Sends the numbers again and again, for as long as it is let. The last ones are for [`stop_otlp`].
+pub(crate) async fn run_otlp(otlp: Otlp, every: Duration) {
+    let Some(metrics) = start_metrics() else { return };
+    loop {
+        tokio::time::sleep(every).await;
+        otlp.send_metrics(&metrics.render(), SystemClock::new().now()).await;
+    }
+}
+
+/// Sends what is left.
+pub(crate) async fn stop_otlp(otlp: Otlp) {
+    let metrics = start_metrics();
+    let last = otlp.clone();
+    let flushed = tokio::task::spawn_blocking(move || last.stop(LAST_WORDS));
+    let counted = async {
+        if let Some(metrics) = metrics {
+            otlp.send_metrics(&metrics.render(), SystemClock::new().now()).await;
+        }
+    };
+    let _dropped_otherwise = tokio::join!(tokio::time::timeout(LAST_WORDS, counted), flushed);
 }
 
 /// What was counted is told once in this time.

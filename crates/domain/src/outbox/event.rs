@@ -1,8 +1,10 @@
 //! An event: something that happened to an aggregate. The aggregate decides the slot, so all events of one aggregate are
 //! in one slot, and one relay at a time publishes them.
 
+use crate::trace::{TRACEPARENT, TraceParent};
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
@@ -198,6 +200,16 @@ impl NewEvent {
     pub fn slot(&self) -> Slot {
         self.aggregate.slot()
     }
+
+    /// Its headers, with the place in a trace at which it is written. A header of that name stays as it is, and without room
+    /// for another one nothing is added.
+    pub fn headers_in(&self, trace: Option<TraceParent>) -> Cow<'_, Headers> {
+        let own = Cow::Borrowed(&self.headers);
+        let Some(trace) = trace.filter(|_| !self.headers.contains_key(TRACEPARENT)) else { return own };
+        let mut headers = self.headers.clone();
+        headers.insert(TRACEPARENT.to_owned(), trace.to_string());
+        check_headers(&headers).map_or(own, |()| Cow::Owned(headers))
+    }
 }
 
 pub fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
@@ -291,6 +303,20 @@ mod tests {
         assert!(matches!(headers_of("{\"\":\"b\"}"), Err(BadEvent::Header { .. })));
         let large = event("orders", Payload::Tombstone).unwrap().header("a", "b".repeat(HEADER_BYTES_MAX));
         assert_eq!(large, Err(BadEvent::TooManyHeaders));
+    }
+
+    #[test]
+    fn an_event_has_the_trace_in_which_it_is_written_unless_it_names_one() {
+        let trace = TraceParent { trace: 1, span: 2, flags: 1 };
+        let plain = event("orders", Payload::Tombstone).unwrap();
+        let named = plain.clone().header(TRACEPARENT, "mine").unwrap();
+        let full: Headers = (0..HEADERS_MAX).map(|n| (n.to_string(), String::new())).collect();
+        let full = plain.clone().with_headers(full).unwrap();
+
+        assert_eq!(plain.headers_in(Some(trace)).get(TRACEPARENT), Some(&trace.to_string()));
+        assert_eq!(plain.headers_in(None).len(), 0);
+        assert_eq!(named.headers_in(Some(trace)).as_ref(), named.headers());
+        assert_eq!(full.headers_in(Some(trace)).as_ref(), full.headers());
     }
 
     proptest! {

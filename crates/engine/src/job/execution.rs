@@ -9,6 +9,7 @@ use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, StepExecutionId};
 use tidemill_store::Store;
 use tidemill_store::job::{EndRecorded, Launched, StepEnd, StepRecord, StepRequest, StepStart};
+use tracing::Span;
 
 const TROUBLE: &str = "the execution could not be recorded";
 
@@ -25,13 +26,21 @@ pub(super) struct Execution {
     skipped: Mutex<Option<InstanceEnd>>,
     /// False as long as every step was passed over.
     pub(super) has_begun_step: AtomicBool,
+    /// Since its launch.
+    pub(super) span: Span,
 }
 
 impl Execution {
-    pub(super) fn new(store: Store, job: Job, launched: Launched, resources: StepResources) -> Self {
+    pub(super) fn new(
+        store: Store,
+        job: Job,
+        launched: Launched,
+        resources: StepResources,
+        span: Span,
+    ) -> Self {
         let context = Mutex::new(launched.context.clone());
         let (ending, skipped, has_begun_step) = Default::default();
-        Self { store, job, launched, resources, context, ending, skipped, has_begun_step }
+        Self { store, job, launched, resources, context, ending, skipped, has_begun_step, span }
     }
 
     pub(super) fn note_skipped(&self, step: &StepRecord) {

@@ -7,9 +7,12 @@ use tidemill_domain::job::launch::{LaunchRefusal, LaunchRules};
 use tidemill_domain::job::parameter::check;
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::time::Monotonic;
-use tidemill_store::Tx;
+use tidemill_domain::trace::TraceParent;
 use tidemill_store::job::{ExecutionDetail, LaunchRequest, Launched};
+use tidemill_store::{StoreError, Tx, trace};
 use tokio::sync::MutexGuard;
+use tracing::Span;
+use tracing::field::{Empty, display};
 
 const TRIES_MAX: u32 = 10;
 
@@ -88,6 +91,7 @@ impl Launcher {
         let mut tx = self.store().begin().await?;
         let Some(due) = tx.jobs().take_due_restart(&names).await? else { return Ok(None) };
         launching.crash_restarts = due.crash_restarts + 1;
+        launching.parent = recorded_trace(&mut tx, due.execution).await?;
         match launching.restart(&mut tx, &due.job, &due.parameters, &Actor::system()).await {
             Ok(_) => {}
             // Committed too: the restart is no longer due.
@@ -106,7 +110,7 @@ impl Launcher {
         // Between the commit and `attach`, the heartbeat would release our lease as an unknown one.
         let one_at_a_time = self.process().acquiring().lock().await;
         let sent = self.inner.clock.monotonic();
-        Launching { launcher: self, sent, crash_restarts: 0, prepared: None, one_at_a_time }
+        Launching { launcher: self, sent, crash_restarts: 0, parent: None, prepared: None, one_at_a_time }
     }
 
     /// Whether an execution could be restarted now. The error is what [`restart`](Self::restart) would return, except
@@ -135,7 +139,9 @@ pub struct Launching<'a> {
     launcher: &'a Launcher,
     sent: Monotonic,
     crash_restarts: u32,
-    prepared: Option<(Job, Launched)>,
+    /// Where its trace continues; otherwise with the current span.
+    parent: Option<TraceParent>,
+    prepared: Option<(Job, Launched, Span)>,
     one_at_a_time: MutexGuard<'a, ()>,
 }
 
@@ -204,11 +210,18 @@ impl Launching<'_> {
             by: self.launcher.process().id(),
             actor,
         };
+        let span =
+            tracing::info_span!("job", job = job.name(), execution.id = Empty, otel.status_code = Empty);
+        trace::follow(&span, self.parent);
         let launched = tx.jobs().launch(&request).await?;
         let launched =
             launched.map_err(|refusal| JobError::Refused { job: job.name().to_owned(), refusal })?;
         let execution = launched.execution;
-        self.prepared = Some((job, launched));
+        span.record("execution.id", display(execution));
+        if let Some(place) = trace::place(&span) {
+            tx.jobs().note_trace(execution, &place.to_string()).await?;
+        }
+        self.prepared = Some((job, launched, span));
         Ok(execution)
     }
 
@@ -219,10 +232,10 @@ impl Launching<'_> {
 
     /// Runs the execution after the commit. None if nothing was launched.
     pub fn committed(self) -> Option<Running> {
-        let (job, launched) = self.prepared?;
+        let (job, launched, span) = self.prepared?;
         let lease = self.launcher.process().attach(&launched.lease, self.sent, &launched.granted);
         // Counted before the next launch can begin.
-        let running = self.launcher.start(job, launched, lease);
+        let running = self.launcher.start(job, launched, lease, span);
         drop(self.one_at_a_time);
         Some(running)
     }
@@ -231,4 +244,16 @@ impl Launching<'_> {
     pub(crate) fn is_full(&self) -> bool {
         self.launcher.running().len() >= self.launcher.running_max
     }
+}
+
+/// Where the trace of an execution goes on in this process, if traces are exported.
+pub(super) async fn recorded_trace(
+    tx: &mut Tx,
+    execution: ExecutionId,
+) -> Result<Option<TraceParent>, StoreError> {
+    if !trace::is_on() {
+        return Ok(None);
+    }
+    let recorded = tx.jobs().trace(execution).await?;
+    Ok(recorded.and_then(|text| text.parse().ok()))
 }

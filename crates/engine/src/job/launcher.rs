@@ -12,6 +12,7 @@ use tidemill_domain::time::Clock;
 use tidemill_store::job::{Launched, stop_topic};
 use tidemill_store::{Store, StoreError};
 use tokio::task::JoinHandle;
+use tracing::Span;
 
 /// How often to check for a stop request if no wake-up arrives.
 const STOP_PAUSE: Duration = Duration::from_secs(2);
@@ -124,12 +125,12 @@ impl Launcher {
     }
 
     /// Runs an execution whose insert has committed.
-    pub(super) fn start(&self, job: Job, launched: Launched, lease: HeldLease) -> Running {
+    pub(super) fn start(&self, job: Job, launched: Launched, lease: HeldLease, span: Span) -> Running {
         let id = launched.execution;
         let switch = StopSwitch::default();
         self.running().insert(id, switch.clone());
         let resources = self.resources(lease, &switch);
-        let execution = Execution::new(self.inner.store.clone(), job, launched, resources);
+        let execution = Execution::new(self.inner.store.clone(), job, launched, resources, span);
         let launcher = self.clone();
         let task = tokio::spawn(async move {
             let watching = tokio::spawn(watch_for_stop(launcher.inner.store.clone(), id, switch));

@@ -55,11 +55,13 @@ impl Execution {
 
     async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, ExecutionLost> {
         let (job, id) = (self.job.name(), self.launched.execution);
-        let span = tracing::info_span!("job", job, execution.id = %id);
         let began = self.resources.clock.monotonic();
-        let ended = self.run_flow().instrument(span).await;
+        let ended = self.run_flow().instrument(self.span.clone()).await;
         match &ended {
             Ok(end) => {
+                if end.status == BatchStatus::Failed {
+                    self.span.record("otel.status_code", "ERROR");
+                }
                 metrics::job_executions(job, end.status.as_str()).increment(1);
                 let took = self.resources.clock.monotonic().since(began);
                 metrics::job_duration(job, end.status.as_str()).record(took);
@@ -239,7 +241,7 @@ impl Execution {
         let mut running = JoinSet::new();
         for flow in flows {
             let (execution, flow) = (self.clone(), flow.clone());
-            running.spawn(async move { execution.along(&flow).await });
+            running.spawn(async move { execution.along(&flow).await }.in_current_span());
         }
         let mut all = PartResult::completed();
         let mut is_lost = false;

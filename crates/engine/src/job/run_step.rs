@@ -16,6 +16,7 @@ use tidemill_store::job::StepStart;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 /// How long an aborted step may take to end.
 const LETTING_GO: Duration = Duration::from_secs(2);
@@ -209,7 +210,12 @@ async fn work(
     let context = context_at_start(step, scope);
     let mut task = StepTask::new(scope.clone(), counters, context, resources.clone());
     let progress = task.progress.clone();
-    let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
+    let span = tracing::info_span!(
+        "step",
+        step = scope.step(),
+        step.id = %scope.step_execution(),
+        otel.status_code = Empty
+    );
     let step = step.clone();
     // In a task, so that a panic or an abort does not end the job.
     let mut working = JoinSet::new();
@@ -218,7 +224,7 @@ async fn work(
             let ended = step.body.run(&mut task).await;
             (ended, task.counters, task.context)
         }
-        .instrument(span),
+        .instrument(span.clone()),
     );
     let ended = tokio::select! {
         ended = working.join_next() => ended,
@@ -254,6 +260,9 @@ async fn work(
         Err(StepFailure::Failed { code, text }) => Outcome::failed(code, text),
         Err(StepFailure::LeaseLost) => return Err(ExecutionLost),
     };
+    if outcome.status == BatchStatus::Failed {
+        span.record("otel.status_code", "ERROR");
+    }
     Ok(EndedStep { outcome, counters, context })
 }
 

@@ -15,8 +15,10 @@ use tidemill_domain::pool::command::{self, Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{Acquire, Class, Holder, Part, PoolName, TicketId};
 use tidemill_domain::time::{Clock, Timestamp};
-use tidemill_store::{Store, StoreError, Tx};
+use tidemill_store::{Store, StoreError, Tx, trace};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Maximum number of requests waiting for a decision; more are refused at once.
 const WAITING_MOST: usize = 16_384;
@@ -76,6 +78,19 @@ impl Pools {
     /// repeated in time.
     #[crate::boxed]
     pub async fn acquire(&self, ask: &AcquireRequest, wait: Duration) -> Result<Answer, PoolError> {
+        let pool = ask.parts.first().map_or("", |part| part.pool.as_str());
+        let span = tracing::info_span!(target: trace::TARGET, "acquire", pool, answer = Empty, otel.status_code = Empty);
+        let answer = self.ask_until(ask, wait).instrument(span.clone()).await;
+        match &answer {
+            Ok(Answer::Admitted { .. }) => span.record("answer", "granted"),
+            Ok(Answer::Waits(_)) => span.record("answer", "waits"),
+            Ok(_) => span.record("answer", "refused"),
+            Err(_) => span.record("otel.status_code", "ERROR"),
+        };
+        answer
+    }
+
+    async fn ask_until(&self, ask: &AcquireRequest, wait: Duration) -> Result<Answer, PoolError> {
         let deadline = self.clock.monotonic().plus(wait);
         // All attempts below are one call of the holder.
         let mut ask = ask.clone();

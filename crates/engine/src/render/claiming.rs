@@ -6,10 +6,11 @@ use crate::{LeaseGuard, Next, Service, jittered, metrics, transact};
 use std::sync::Arc;
 use tidemill_domain::poll::PollResult;
 use tidemill_domain::render::polling::Empty;
-use tidemill_store::StoreError;
 use tidemill_store::render::{ClaimRequest, RENDER_WAITING};
+use tidemill_store::{StoreError, trace};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::{Instrument, field};
 
 /// Claims until told to stop, and starts a task for each render.
 pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, stop: watch::Receiver<bool>) {
@@ -66,7 +67,15 @@ async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<P
         let held = Arc::new(HeldRender::new(id, claimed.fence, phase, guard));
         worker.registry.add(held.clone());
         tracing::info!(render.id = %id, worker = options.name, lease.epoch = %claimed.fence.epoch, "worker {} has render {id}", options.name);
-        tasks.spawn(Task::new(worker.clone(), held, claimed, permit).run(act));
+        let span = tracing::info_span!(
+            target: trace::TARGET,
+            "render",
+            render.id = %id,
+            worker = options.name,
+            render.status = field::Empty,
+            otel.status_code = field::Empty,
+        );
+        tasks.spawn(Task::new(worker.clone(), held, claimed, permit).run(act, span.clone()).instrument(span));
     }
     Ok(found)
 }

@@ -23,11 +23,12 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::clock::{Verdict, look};
 use tidemill_domain::render::lifecycle::{File, Slot};
-use tidemill_domain::render::{Act, Failure, Trouble, Uid, Work};
+use tidemill_domain::render::{Act, Failure, Status, Trouble, Uid, Work};
 use tidemill_domain::time::{Monotonic, Timestamp};
 use tidemill_store::render::{Claimed, Notes, OrphanJob, RenderRecord, Worked};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Span;
 
 /// How long a claimed render waits for a licence before a more urgent one may be claimed instead.
 const LICENCE_WAIT: Duration = Duration::from_secs(60);
@@ -136,11 +137,16 @@ impl Task {
         }
     }
 
-    /// Runs until another worker has the render, or it needs nothing more.
-    pub(super) async fn run(mut self, first: Act) {
+    /// Runs until another worker has the render, or it needs nothing more. The span gets what became of it.
+    pub(super) async fn run(mut self, first: Act, span: Span) {
         let mut act = first;
         while let Some(next) = self.step(act).await {
             act = next;
+        }
+        let status = self.record.render.status;
+        span.record("render.status", status.as_str());
+        if status == Status::Failed {
+            span.record("otel.status_code", "ERROR");
         }
     }
 

@@ -399,6 +399,17 @@ statements! {
         "update tidemill_job_execution set outer_execution_id = $2 where job_execution_id = $1"
     }
 
+    /// Records where in a trace the execution began, so that other processes continue there.
+    pub fn Jobs::note_trace(execution: ExecutionId, traceparent: &str) -> () {
+        "update tidemill_job_execution set traceparent = $2 where job_execution_id = $1"
+    }
+
+    /// The text that was recorded, if any.
+    pub fn Jobs::trace(execution: ExecutionId) -> Option<String> {
+        "select traceparent from tidemill_job_execution
+         where job_execution_id = $1 and traceparent is not null"
+    }
+
     /// Keeps the first request.
     fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: Timestamp) -> () {
         bind(execution, now, by, reason)

@@ -4,6 +4,7 @@ use super::{EVENTS, slot_of};
 use crate::codec::{DbText, DbTime, DbXid, hex};
 use crate::error::{Result, StoreError, damaged};
 use crate::statement::{Columns, statements, stored};
+use crate::trace;
 use crate::tx::{Outbox, Tx};
 use serde_json::json;
 use sqlx::error::BoxDynError;
@@ -249,7 +250,8 @@ pub(crate) fn bind_events(arguments: &mut PgArguments, events: &[NewEvent]) -> R
     arguments.add(texts(NewEvent::topic))?;
     arguments.add(payloads)?;
     arguments.add(bytes)?;
-    arguments.add(events.iter().map(|event| headers_column(event.headers())).collect::<Vec<_>>())
+    let trace = trace::current();
+    arguments.add(events.iter().map(|event| headers_column(&event.headers_in(trace))).collect::<Vec<_>>())
 }
 
 statements! {
@@ -259,6 +261,7 @@ statements! {
             insert_on(connection, events, now).await
         }
         sqlite |connection| {
+            let trace = trace::current();
             // Ids are drawn in order. JSON has no bytes, so they are sent as hexadecimal digits.
             let rows: Vec<_> = events
                 .iter()
@@ -273,7 +276,7 @@ statements! {
                         event.topic(),
                         payload,
                         bytes.map(hex),
-                        headers_column(event.headers()),
+                        headers_column(&event.headers_in(trace)),
                     ])
                 })
                 .collect();

@@ -14,7 +14,7 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// Whether it may be unset although it has no default.
     pub is_optional: bool,
-    /// The variable of the program that Tidemill replaces, if there is one. `TIDEMILL_` variables override it.
+    /// The variable by which other programs set it, such as one that Tidemill replaces. `TIDEMILL_` variables override it.
     pub compat_variable: Option<&'static str>,
     /// What it is for, in one line.
     pub doc: &'static str,
@@ -74,7 +74,7 @@ pub(super) trait Table: Sized {
 ///
 /// - The kind may be left out if it follows from the type.
 /// - A key without a default has to be set, unless its type is an `Option`.
-/// - `field or "VARIABLE"` is also set by this variable, which a program that Tidemill replaces uses.
+/// - `field or "VARIABLE"` is also set by this variable, which other programs use, such as one that Tidemill replaces.
 /// - `field as "name"` is a key with another name than its field.
 /// - `NAME` in the path makes it a table that a file has once per name, such as `[connections.NAME]`. It can be set in
 ///   files only, because a variable could not tell a name from a key.

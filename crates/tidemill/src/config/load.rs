@@ -67,7 +67,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let (database, process, server) = (reader.table(), reader.table(), reader.table());
     let (jobs, pools) = (reader.table(), reader.table());
     let (outbox, kafka) = (reader.table(), reader.table());
-    let (render, lambda, log) = (reader.table(), reader.table(), reader.table());
+    let (render, lambda) = (reader.table(), reader.table());
+    let (telemetry, log) = (reader.table(), reader.table());
     let Top { output, color } = reader.table();
     let values = std::mem::take(&mut reader.shown);
     let settings = Settings {
@@ -80,6 +81,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         kafka,
         render,
         lambda,
+        telemetry,
         log,
         output,
         color,

@@ -38,6 +38,6 @@ pub use named::{ConnectionSettings, IssuerKey, IssuerSettings, RenderKey};
 pub use secret::Secret;
 pub(crate) use secret::holds_password;
 pub use settings::{
-    Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Top,
+    Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings, Telemetry, Top,
 };
 pub use sources::Sources;

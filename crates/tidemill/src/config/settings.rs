@@ -32,6 +32,7 @@ pub struct Settings {
     pub kafka: Kafka,
     pub render: Render,
     pub lambda: Lambda,
+    pub telemetry: Telemetry,
     pub log: Log,
     pub output: Output,
     pub color: ColorChoice,
@@ -239,6 +240,15 @@ tables! {
     pub struct Lambda in "lambda." {
         function: String = "emr-batch-agent", Text(64) => "Function name of AWS Lambda calls.";
         signature: LambdaSignature = "off" => "Whether AWS Lambda calls must be signed.";
+    }
+
+    pub struct Telemetry in "telemetry." {
+        endpoint or "OTEL_EXPORTER_OTLP_ENDPOINT": Option<String>, Text(2000) =>
+            "URL of a receiver of OTLP over HTTP; traces, metrics and logs are not sent if not set.";
+        headers or "OTEL_EXPORTER_OTLP_HEADERS": Option<Secret> =>
+            "Headers for the receiver: NAME=VALUE, separated by commas.";
+        service_name or "OTEL_SERVICE_NAME": String = "tidemill", Text(200) => "Name of the service in traces.";
+        metrics_interval: Duration = "1m", Period("1s", "1h") => "Pause between two deliveries of metrics.";
     }
 
     pub struct Log in "log." {

@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-nexrender", &["tidemill-domain", "tidemill-engine"]),
     ("tidemill-objects", &["tidemill-engine"]),
+    ("tidemill-otlp", &["tidemill-domain", "tidemill-store"]),
     (
         "tidemill",
         &[
@@ -40,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tidemill-kafka",
             "tidemill-nexrender",
             "tidemill-objects",
+            "tidemill-otlp",
             "tidemill-server",
             "tidemill-store",
         ],
@@ -64,6 +66,8 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("rdkafka", "tidemill-kafka"),
     ("parquet", "tidemill-columnar"),
     ("object_store", "tidemill-objects"),
+    ("opentelemetry", "tidemill-otlp"),
+    ("opentelemetry_sdk", "tidemill-otlp"),
 ];
 
 /// All that the pure crate may use.

@@ -39,6 +39,7 @@ mod manual;
 mod metric_queries;
 mod metrics;
 mod openapi;
+mod opentelemetry;
 mod outbox_attached;
 mod outbox_chaos;
 mod outbox_failed_event;
@@ -114,7 +115,7 @@ impl Stage {
         command.args(arguments).current_dir(&self.folder);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            let is_ours = ["TIDEMILL_", "NEXRENDER_", "SPRING_", "SUPABASE_"]
+            let is_ours = ["TIDEMILL_", "NEXRENDER_", "OTEL_", "SPRING_", "SUPABASE_"]
                 .iter()
                 .any(|start| name.starts_with(start));
             if is_ours || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE" | "COLUMNS") {

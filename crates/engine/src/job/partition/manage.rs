@@ -18,6 +18,7 @@ use tidemill_store::job::{
     Claim, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart, StepRequest,
 };
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// Context key of the grid, so that a restart divides like the first run. Named by Spring Batch.
 const GRID_KEY: &str = "SimpleStepExecutionSplitter.GRID_SIZE";
@@ -189,7 +190,8 @@ impl PartitionManager<'_> {
         };
         for (claimed, lease) in claimed {
             let resources = StepResources { lease: Arc::new(lease), ..self.task.resources.clone() };
-            running.spawn(run_partition::run(scope.parts(), self.step.worker.clone(), claimed, resources));
+            let run = run_partition::run(scope.parts(), self.step.worker.clone(), claimed, resources);
+            running.spawn(run.in_current_span());
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext};
 use tidemill_store::job::{Claim, Claimed, StepEnd, StoredContext};
 use tidemill_store::{Store, StoreError, crash_point};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// Maximum number of starts, so that a partition that crashes every process does not run forever.
 const BEGUN_MAX: i64 = 25;
@@ -89,15 +90,16 @@ async fn run_step(
     let (scope, resources) = (scope.clone(), resources.clone());
     // In a task, so that a panic of a listener is recorded; otherwise the partition would start again and again.
     let mut running = JoinSet::new();
-    running.spawn(async move {
+    let work = async move {
         let mut ended = match hindrance {
             None => run_body(&resources, &worker, &scope, counters).await?,
             Some(why) => failed(why.to_owned()),
         };
         // Changes of listeners to the job context are dropped: other processes run other partitions.
         ended.call_listeners(&worker, &scope, &mut scope.job_context().clone());
-        Ok(ended)
-    });
+        Ok::<_, ExecutionLost>(ended)
+    };
+    running.spawn(work.in_current_span());
     match running.join_next().await {
         Some(Ok(ended)) => ended,
         Some(Err(panic)) => Ok(failed(format!("the partition ended in a panic: {}", panic_text(panic)))),

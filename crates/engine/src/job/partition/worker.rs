@@ -1,6 +1,7 @@
 //! Runs partitions of jobs that other processes run.
 
 use super::run_partition;
+use crate::job::launch::recorded_trace;
 use crate::job::launcher::{Launcher, watch_for_stop};
 use crate::job::{Job, Step, StepScopeParts, StopSwitch, Urgency};
 use crate::{Next, Service};
@@ -9,11 +10,13 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId};
 use tidemill_domain::poll::Pace;
-use tidemill_store::StoreError;
+use tidemill_domain::trace::TraceParent;
 use tidemill_store::job::partition::PARTITION_LEASE_KIND;
 use tidemill_store::job::{Claim, Claimed, KnownWorker, StoredContext};
 use tidemill_store::lease::freed_topic;
+use tidemill_store::{StoreError, trace};
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument;
 
 /// How often to look for partitions if no wake-up arrives.
 pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(1) };
@@ -80,11 +83,15 @@ async fn take(
         let resources = launcher.resources(lease, &run.stop);
         let counted = launcher.inner.partitions.clone();
         let worker = worker.clone();
-        running.spawn(async move {
+        let (job, execution) = (claimed.job.as_str(), claimed.execution);
+        let span = tracing::info_span!(target: trace::TARGET, "partition", job, execution.id = %execution);
+        trace::follow(&span, run.trace);
+        let work = async move {
             let parts = StepScopeParts { job_context, ..run.parts.clone() };
             run_partition::run(parts, worker, claimed, resources).await;
             drop((counted, run));
-        });
+        };
+        running.spawn(work.instrument(span));
     }
     Ok(next)
 }
@@ -104,6 +111,7 @@ struct WatchedExecution {
     listening: AbortHandle,
     /// Those of one partition, without the context of the job.
     parts: StepScopeParts,
+    trace: Option<TraceParent>,
 }
 
 impl Drop for WatchedExecution {
@@ -128,6 +136,7 @@ async fn look(
     }
     let Some(detail) = tx.jobs().execution(claimed.execution).await? else { return Ok(None) };
     let parameters = detail.job_parameters()?;
+    let trace = recorded_trace(&mut tx, claimed.execution).await?;
     let stop = StopSwitch::default();
     let listening = tokio::spawn(listen(launcher.clone(), claimed.execution, stop.clone())).abort_handle();
     let parts = StepScopeParts {
@@ -144,7 +153,7 @@ async fn look(
         is_resumed: false,
         granted: OnceLock::new(),
     };
-    Ok(Some((Arc::new(WatchedExecution { stop, listening, parts }), job_context)))
+    Ok(Some((Arc::new(WatchedExecution { stop, listening, parts, trace }), job_context)))
 }
 
 /// Forwards a stop of the execution or of this process.

@@ -4,6 +4,7 @@
 //! Claimed rows that could not be marked stay SENDING. The relay marks them later, or the next owner of the slot
 //! recovers them; the epoch of the slot tells which.
 
+use super::effort::batch_span;
 use super::{EndReason, Member, SinkDown, warn};
 use crate::outbox::Outcome;
 use crate::{jitter_unit, metrics, pause_after};
@@ -19,6 +20,7 @@ use tidemill_store::outbox::TableLook;
 use tidemill_store::outbox::attached::serve::{Claim, Claiming, SettledRow};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
+use tracing::Instrument;
 
 /// Longest pause before an unavailable sink is tried again: each attempt updates every row twice.
 const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -205,7 +207,8 @@ impl Member<'_> {
         }
         crash_point!("outbox_attached_claimed");
         let begun = self.batch_begins(claim.rows.len());
-        let marks = self.publish_rows(&serving.table, &claim).await?;
+        let span = batch_span(claim.rows.len());
+        let marks = self.publish_rows(&serving.table, &claim).instrument(span).await?;
         crash_point!("outbox_attached_published");
         let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
         for (row, mark) in claim.rows.iter().zip(marks) {

@@ -1,5 +1,6 @@
 //! One batch: read, published while the next one is read, and acknowledged.
 
+use super::effort::batch_span;
 use super::{EndReason, Member, SinkDown, short_pause};
 use crate::outbox::{Outcome, Publisher};
 use crate::{jitter_unit, metrics};
@@ -11,11 +12,16 @@ use tidemill_domain::outbox::failed_event::{FailedEventState, after_refusal};
 use tidemill_domain::outbox::{
     Aggregate, EventId, Payload, Record, Seq, Slot, StoredEvent, Unit, Window, cursor,
 };
+use tidemill_domain::trace::{TRACEPARENT, TraceParent};
 use tidemill_store::outbox::failed_event::NewFailedEvent;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
-use tidemill_store::{StoreError, crash_point};
+use tidemill_store::{StoreError, crash_point, trace};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::{Instrument, Span};
+
+/// What the SDK of OpenTelemetry keeps of the links of a span.
+const LINKS_MAX: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -104,6 +110,16 @@ impl Member<'_> {
 
     /// Publishes and acknowledges a batch; returns the next one, if it was read meanwhile.
     pub(super) async fn publish(
+        &mut self,
+        batch: Batch,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Option<Batch>, EndReason> {
+        let span = batch_span(batch.page.events.len());
+        link(&span, &batch.page.events);
+        self.publish_in_span(batch, stop).instrument(span).await
+    }
+
+    async fn publish_in_span(
         &mut self,
         mut batch: Batch,
         stop: &watch::Receiver<bool>,
@@ -365,6 +381,17 @@ impl Member<'_> {
         })
         .await
     }
+}
+
+/// Links the span to the traces of the events.
+fn link(span: &Span, events: &[StoredEvent]) {
+    if !trace::is_on() {
+        return;
+    }
+    let place =
+        |event: &StoredEvent| event.headers.good().ok()?.get(TRACEPARENT)?.parse::<TraceParent>().ok();
+    let places: HashSet<TraceParent> = events.iter().filter_map(place).take(LINKS_MAX).collect();
+    places.into_iter().for_each(|place| trace::link(span, place));
 }
 
 /// After a refused record, later records of its aggregate are held.

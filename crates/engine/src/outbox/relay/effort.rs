@@ -7,6 +7,8 @@ use std::time::Duration;
 use tidemill_domain::outbox::Effort;
 use tidemill_domain::outbox::attached::TableName;
 use tidemill_domain::time::Monotonic;
+use tidemill_store::trace;
+use tracing::Span;
 
 /// Database use of a relay since it joined, saved in its row. Shared, because reads and looks run concurrently.
 #[derive(Debug, Default)]
@@ -51,4 +53,16 @@ impl Member<'_> {
         }
         spent
     }
+}
+
+/// For traces: the work on a batch of this many events.
+pub(super) fn batch_span(count: usize) -> Span {
+    tracing::info_span!(
+        target: trace::TARGET,
+        "relay batch",
+        otel.kind = "producer",
+        messaging.operation.name = "send",
+        // OpenTelemetry has no unsigned numbers; they would become text.
+        messaging.batch.message_count = i64::try_from(count).unwrap_or(i64::MAX),
+    )
 }

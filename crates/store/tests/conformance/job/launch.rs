@@ -12,6 +12,7 @@ use tidemill_store::job::lease_key;
 
 crate::on_both![
     a_first_launch_makes_instance_execution_parameters_and_lease,
+    an_execution_keeps_its_place_in_a_trace,
     the_same_parameters_are_refused_while_they_run_and_once_they_are_done,
     what_failed_is_restarted_with_a_copy_of_what_the_job_remembers,
     a_restart_goes_on_from_the_last_execution_whatever_came_before,
@@ -58,6 +59,21 @@ async fn a_first_launch_makes_instance_execution_parameters_and_lease(bench: Ben
     assert_eq!(owner.process.unwrap().identity.name, "p1");
     let key = look(&bench, "select job_key from batch_job_instance").await;
     assert_eq!(key, [Some(tidemill_domain::job::instance::job_key(&parameters))]);
+}
+
+async fn an_execution_keeps_its_place_in_a_trace(bench: Bench) {
+    let one = bench.process(1).await;
+    let traced = launch(&bench, &day("2026-11-15"), one).await.execution;
+    let other = launch(&bench, &day("2026-11-16"), one).await.execution;
+    let place = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    let mut tx = bench.begin().await;
+    tx.jobs().note_trace(traced, place).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.jobs().trace(traced).await.unwrap().as_deref(), Some(place));
+    assert_eq!(tx.jobs().trace(other).await.unwrap(), None);
 }
 
 async fn the_same_parameters_are_refused_while_they_run_and_once_they_are_done(bench: Bench) {

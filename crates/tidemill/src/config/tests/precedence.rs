@@ -216,6 +216,11 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         [lambda]
         function = "agent"
         signature = "verify"
+        [telemetry]
+        endpoint = "http://otel:4318"
+        headers = "env:SECRET"
+        service_name = "batch"
+        metrics_interval = "15s"
         [log]
         level = "trace"
         format = "json"
@@ -338,6 +343,10 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "k1",
             "agent",
             "verify",
+            "http://otel:4318",
+            "***",
+            "batch",
+            "15s",
             "trace",
             "json",
             "csv",
