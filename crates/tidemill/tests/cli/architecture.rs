@@ -11,7 +11,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-store", &["tidemill-domain", "tidemill-testkit"]),
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-api", &["tidemill-domain", "tidemill-store"]),
-    ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-aws", &["tidemill-domain", "tidemill-engine"]),
+    (
+        "tidemill-server",
+        &["tidemill-api", "tidemill-aws", "tidemill-domain", "tidemill-engine", "tidemill-store"],
+    ),
     (
         "tidemill-declare",
         &[
@@ -32,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tidemill",
         &[
             "tidemill-api",
+            "tidemill-aws",
             "tidemill-columnar",
             "tidemill-declare",
             "tidemill-domain",
