@@ -72,6 +72,10 @@ impl AwsClient {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AwsError> {
         let region = region.or_else(|| environment.region()).ok_or(AwsError::NoRegion)?.to_owned();
+        // It becomes a part of the host name.
+        if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            return Err(AwsError::BadRegion { region });
+        }
         let of_service = format!("AWS_ENDPOINT_URL_{}", service.variable);
         let endpoint = endpoint
             .or_else(|| environment.get(&of_service))
@@ -288,6 +292,8 @@ mod tests {
             let error = client(Some(url), &[region]).unwrap_err();
             assert!(matches!(error, AwsError::Endpoint { .. }), "{error}");
         }
+        let elsewhere = client(None, &[("AWS_REGION", "evil.example/")]).unwrap_err();
+        assert!(matches!(elsewhere, AwsError::BadRegion { .. }), "{elsewhere}");
         assert!(client(Some("http://10.0.0.1/"), &[region, ("AWS_ALLOW_HTTP", "true")]).is_ok());
         assert!(client(Some("http://[::1]:5000"), &[region]).is_ok());
     }

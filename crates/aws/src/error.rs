@@ -6,6 +6,8 @@
 pub enum AwsError {
     #[error("the region of AWS is not known; set AWS_REGION, such as eu-central-1")]
     NoRegion,
+    #[error("{region:?} is not a region of AWS, such as eu-central-1")]
+    BadRegion { region: String },
     #[error(
         "there are no credentials of AWS: {why}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this host a \
          role"
@@ -17,7 +19,7 @@ pub enum AwsError {
     Client { why: String },
     #[error("{target} gave no whole answer: {why}")]
     NoAnswer { target: String, why: String },
-    #[error("{target} answered {status} {code}{said}; {}", remedy(*.status, .code))]
+    #[error("{target} answered {status} {code}{said}; {}", remedy(.status, .code))]
     Refused { target: String, status: u16, code: String, said: String },
     #[error("the answer of {target} has no {what}; check the endpoint")]
     Answer { target: String, what: &'static str },
@@ -35,7 +37,9 @@ impl AwsError {
 
     /// Whether the service does not know what was named.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused { status, code, .. } if is_missing(*status, code))
+        // EMR answers so about the id of a step or cluster that it does not know.
+        let is_unknown_id = |code: &str| code == "InvalidRequestException";
+        matches!(self, Self::Refused { status, code, .. } if is_missing(*status, code) || is_unknown_id(code))
     }
 }
 
@@ -53,7 +57,7 @@ fn is_missing(status: u16, code: &str) -> bool {
     status == 404 || matches!(code, "NotFound" | "NotFoundException" | "ResourceNotFoundException")
 }
 
-fn remedy(status: u16, code: &str) -> &'static str {
+fn remedy(status: &u16, code: &str) -> &'static str {
     match code {
         _ if is_expired(code) => "get new temporary credentials",
         "SignatureDoesNotMatch" | "InvalidSignatureException" | "IncompleteSignature" => {
@@ -66,9 +70,9 @@ fn remedy(status: u16, code: &str) -> &'static str {
         "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
             "allow this action in the policy of the user or role"
         }
-        _ if is_busy(status, code) => "try again later",
-        _ if is_missing(status, code) => "check its name, and that it exists in this account and region",
-        _ if status == 403 => "check the credentials and what they permit",
+        _ if is_busy(*status, code) => "try again later",
+        _ if is_missing(*status, code) => "check its name, and that it exists in this account and region",
+        _ if *status == 403 => "check the credentials and what they permit",
         _ => "correct what the answer names",
     }
 }

@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "tidemill-declare",
         &[
+            "tidemill-aws",
             "tidemill-columnar",
             "tidemill-domain",
             "tidemill-engine",
