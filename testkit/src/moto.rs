@@ -1,7 +1,7 @@
-//! An S3 server of a test's own: moto, with one bucket at first. It checks no credentials.
+//! Services of AWS of a test's own: moto, with one bucket of S3 at first. It checks no credentials until it is told to.
 
 use crate::child::Guarded;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -36,6 +36,7 @@ const READY_WITHIN: Duration = Duration::from_secs(180);
 #[derive(Debug)]
 pub struct PrivateMoto {
     _server: Guarded,
+    python: OsString,
     port: u16,
 }
 
@@ -47,7 +48,8 @@ impl PrivateMoto {
         command.args(["-c", SERVER]).stdin(Stdio::piped()).stderr(Stdio::null());
         let mut server = Guarded::spawn_reading(command)?;
         let line = server.next_line(READY_WITHIN).map_err(io::Error::other)?;
-        let moto = Self { _server: server, port: line.trim().parse().map_err(io::Error::other)? };
+        let port = line.trim().parse().map_err(io::Error::other)?;
+        let moto = Self { _server: server, python: python.to_owned(), port };
         moto.make_bucket(BUCKET)?;
         Ok(moto)
     }
@@ -71,6 +73,19 @@ impl PrivateMoto {
     /// Makes another bucket.
     pub fn make_bucket(&self, name: &str) -> io::Result<()> {
         self.request("PUT", &format!("/{name}"), b"").map(drop)
+    }
+
+    /// Runs a Python program, whose boto3 finds this server, and returns what it prints. These variables replace those of
+    /// [`variables`](Self::variables).
+    pub fn python(&self, program: &str, variables: &[(&str, &str)]) -> io::Result<String> {
+        let mut command = Command::new(&self.python);
+        command.args(["-c", program]).envs(self.variables()).env("AWS_DEFAULT_REGION", "us-east-1");
+        command.envs(variables.iter().copied());
+        let ran = command.stdin(Stdio::null()).output()?;
+        if !ran.status.success() {
+            return Err(io::Error::other(String::from_utf8_lossy(&ran.stderr).into_owned()));
+        }
+        Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
     /// Makes an object.

@@ -121,6 +121,7 @@ impl Builder<'_> {
             Work::Sql(statements) => self.sql(name, statements, &file.set)?,
             Work::Assert(all) => self.assertions(name, all)?,
             Work::Spark(app) => self.spark(name, app, set)?,
+            Work::Emr(app) => self.emr(name, app)?,
         };
         step = set::setting(step, file);
         if file.allow_start_if_complete {

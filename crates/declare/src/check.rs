@@ -201,7 +201,9 @@ impl<'a> Checker<'a> {
             }
             let name = &channel.value;
             let fix = did_you_mean(name, known.iter().copied(), || {
-                format!("add [alert.mail.{name}] or [alert.webhooks.{name}] to the configuration")
+                format!(
+                    "add [alert.mail.{name}], [alert.webhooks.{name}] or [alert.sns.{name}] to the configuration"
+                )
             });
             let why = format!("the channels are {}", known.join(", "));
             self.wrong(channel, format!("there is no alert channel {name:?}"), fix).why = Some(why);

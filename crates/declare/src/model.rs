@@ -4,6 +4,7 @@ use crate::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use tidemill_aws::EmrPlace;
 use tidemill_domain::item::{ErrorKind, Value};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -120,6 +121,7 @@ pub enum Work {
     Sql(SqlFile),
     Assert(Vec<AssertFile>),
     Spark(SparkFile),
+    Emr(EmrFile),
     Job(JobCall),
     Flow(Vec<StepFile>),
     Split(Vec<Vec<StepFile>>),
@@ -374,6 +376,17 @@ pub struct SparkFile {
     pub args: Vec<At<String>>,
     pub master: Option<At<String>>,
     pub conf: BTreeMap<String, At<String>>,
+    pub timeout: Option<Duration>,
+}
+
+/// Texts are templates.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EmrFile {
+    pub place: EmrPlace<At<String>>,
+    pub app: At<String>,
+    pub args: Vec<At<String>>,
+    pub conf: BTreeMap<String, At<String>>,
+    pub region: Option<At<String>>,
     pub timeout: Option<Duration>,
 }
 

@@ -138,6 +138,7 @@ codes! {
     1026 BadRetention -> Usage, "invalid retention settings";
     1027 FileNotAllowed -> ExecutionFailed, "a file is outside the folders that the job may use";
     1028 OutputElsewhere -> NotFound, "the output of the steps is on another machine or in another folder";
+    1029 RemoteFailed -> ExecutionFailed, "work that another system runs for a step has failed";
     1201 PoolNotFound -> NotFound, "there is no such pool";
     1202 PoolTaken -> Conflict, "there is already a pool of this name or external id";
     1203 PoolInUse -> Conflict, "the pool is in use";

@@ -1,7 +1,7 @@
 //! Jobs: how authors write them, and how they run.
 //!
 //! A job consists of [`definition`], [`graph`] and [`step`]. The kinds of steps are [`chunk_step`] (with [`component`],
-//! [`scope`] and [`reject`]), [`tasklet`], [`sql_step`], [`command`], [`spark`], `job_step` and [`partition`].
+//! [`scope`] and [`reject`]), [`tasklet`], [`sql_step`], [`command`], [`spark`], [`remote`], `job_step` and [`partition`].
 //!
 //! Running a job, each file calls the next: [`launch`], [`launcher`], [`run_job`], `run_step`, `chunk_loop`, `commit`.
 
@@ -19,6 +19,7 @@ pub mod chunk_step;
 pub mod command;
 mod job_step;
 pub mod partition;
+pub mod remote;
 pub mod spark;
 pub mod sql_step;
 pub mod tasklet;
@@ -67,6 +68,7 @@ pub use launcher::{Launcher, Running};
 pub use partition::{Partition, PartitionedStep, Partitioner, RangePartitioner};
 pub use purge::{PurgeOrder, PurgeReport};
 pub use reject::Rejects;
+pub use remote::{RemoteError, RemoteErrorKind, RemoteKey, RemoteSpec, RemoteState, RemoteWork};
 pub use run_job::ExecutionEnd;
 pub use scope::{ChunkScope, StepScope};
 pub use spark::SparkSpec;

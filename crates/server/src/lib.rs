@@ -17,6 +17,7 @@ pub mod mutation;
 pub mod operate;
 pub mod problem;
 pub mod route;
+pub mod sns;
 pub mod state;
 pub mod webhook;
 

@@ -117,6 +117,11 @@ pub mod columnar {
     pub use tidemill_domain::item::{Codec, ColumnarFormat, ColumnarKind, FieldType};
 }
 
+/// Spark applications on Amazon EMR and EMR Serverless as steps.
+pub mod aws {
+    pub use tidemill_aws::{EmrPlace, EmrSpec, emr_step};
+}
+
 /// Services over HTTP as the source and the target of a step.
 pub mod http {
     pub use tidemill_http::{

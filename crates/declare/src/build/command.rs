@@ -1,11 +1,12 @@
-//! Steps that run a program, a Spark application, SQL statements, or the job of another file.
+//! Steps that run a program, a Spark application (here or on EMR), SQL statements, or the job of another file.
 
 use super::names::{ParameterNames, hinted, rendered};
 use super::path::{FilePath, argument};
 use super::{Builder, Built, DEPTH_MAX};
-use crate::model::{At, CommandFile, JobCall, SparkFile, SqlFile};
+use crate::model::{At, CommandFile, EmrFile, JobCall, SparkFile, SqlFile};
 use crate::template::Template;
 use std::path::PathBuf;
+use tidemill_aws::{EmrSpec, emr_step};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::job::{ExitStatus, JobParameter, JobParameters};
@@ -70,6 +71,28 @@ impl Builder<'_> {
                 Some(timeout) => spark.command(move |command| command.timeout(timeout)),
                 None => spark,
             })
+        }))
+    }
+
+    pub(super) fn emr(&self, name: &str, file: &EmrFile) -> Built<Step> {
+        let place = file.place.try_map(|text| self.template(text))?;
+        let (app, args) = (self.template(&file.app)?, self.templates(&file.args)?);
+        let conf = self.named_templates(&file.conf)?;
+        let region = file.region.as_ref().map(|text| self.template(text)).transpose()?;
+        let (declared, specs, timeout) = (self.parameter_names(), self.file.specs(), file.timeout);
+        Ok(emr_step(name, move |scope| {
+            let names = declared.in_step(scope);
+            let word = |text: &Template| argument(text, scope, &names, &specs);
+            let args: Vec<String> = args.iter().map(word).collect::<Result<_, _>>()?;
+            let place = place.try_map(|text| rendered(text, &names))?;
+            let mut emr = EmrSpec::new(place, word(&app)?).args(args);
+            for (key, text) in &conf {
+                emr = emr.conf(key, rendered(text, &names)?);
+            }
+            if let Some(region) = &region {
+                emr = emr.region(rendered(region, &names)?);
+            }
+            Ok(timeout.into_iter().fold(emr, EmrSpec::timeout))
         }))
     }
 

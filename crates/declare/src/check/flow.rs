@@ -18,7 +18,7 @@ impl<'a> Checker<'a> {
             && all.iter().all(|step| matches!(step.work, Work::Decide(_) | Work::Flow(_) | Work::Split(_)))
         {
             let what = "the job only decides, and has no step that does something";
-            self.wrong(&file.name, what, "add a step with chunk, command, sql, spark or job");
+            self.wrong(&file.name, what, "add a step with chunk, command, sql, spark, emr or job");
         }
     }
 

@@ -43,6 +43,12 @@ fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, Vec<&'static str>)> {
             let arguments = spark.args.iter().chain(&spark.master).map(of(Kind::Argument));
             app.chain(arguments).chain(spark.conf.values().map(of(Kind::Plain))).collect()
         }
+        Work::Emr(emr) => {
+            let app = std::iter::once(of(Kind::Path)(&emr.app));
+            let arguments = emr.args.iter().map(of(Kind::Argument));
+            let plain = emr.place.texts().chain(&emr.region).chain(emr.conf.values()).map(of(Kind::Plain));
+            app.chain(arguments).chain(plain).collect()
+        }
         Work::Job(call) => call.parameters.iter().flatten().map(|(_, text)| of(Kind::Plain)(text)).collect(),
         Work::Flow(_) | Work::Split(_) | Work::Decide(_) => Vec::new(),
     };

@@ -3,9 +3,10 @@
 use super::{Fields, Reader, Table, Truth, all, tables};
 use crate::build::COUNTERS;
 use crate::document::{Content, Key, Node};
-use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
+use crate::model::{At, CommandFile, EmrFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tidemill_aws::EmrPlace;
 use tidemill_domain::nearest::nearest;
 
 const COMMON: &[&str] = &["name", "description", "on"];
@@ -14,12 +15,13 @@ const COMMON: &[&str] = &["name", "description", "on"];
 const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit", "pool"];
 
 /// The kinds of steps: the key that makes one, and its other keys.
-const KINDS: [(&str, &[&str]); 9] = [
+const KINDS: [(&str, &[&str]); 10] = [
     ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry", "set"]),
     ("command", &["env", "folder", "timeout", "exit_codes", "set"]),
     ("sql", &["connection", "set"]),
     ("assert", &[]),
     ("spark", &["set"]),
+    ("emr", &[]),
     ("job", &["parameters"]),
     ("flow", &[]),
     ("split", &[]),
@@ -52,12 +54,14 @@ const INNER: [(&str, &str); 19] = [
 const STEP: Table = Table {
     what: "a step",
     keys: COMMON,
-    example: "- name: load, and below it chunk, command, sql, assert, spark, job, flow, split or decide",
+    example: "- name: load, and below it chunk, command, sql, assert, spark, emr, job, flow, split or decide",
 };
 
 tables! {
     SPARK = "spark" ["app" "args" "master" "conf" "timeout"]
         "spark: { app: \"job.py\", args: [\"${date}\"] }";
+    EMR = "emr" ["cluster" "application" "role" "logs" "app" "args" "conf" "region" "timeout"]
+        "emr: { cluster: j-2AXXXXXXGAPLF, app: \"s3://bucket/job.py\" }";
     ENV = "env" ["clear" "pass"]
         "env: { clear: true, pass: [PATH] }";
 }
@@ -114,6 +118,7 @@ impl Reader<'_> {
             ("command", Some(value)) => self.command(&fields, value).map(Work::Command),
             ("assert", Some(value)) => self.assertions(value).map(Work::Assert),
             ("spark", Some(value)) => self.spark(value).map(Work::Spark),
+            ("emr", Some(value)) => self.emr(value).map(Work::Emr),
             ("job", Some(value)) => self.job_call(&fields, value).map(Work::Job),
             ("flow", Some(value)) => self.steps(value, "flow").map(Work::Flow),
             ("split", Some(value)) => self.split(value).map(Work::Split),
@@ -206,6 +211,7 @@ impl Reader<'_> {
         }
         let home = match kind {
             Some("spark") if SPARK.keys.contains(&name) => kind,
+            Some("emr") if EMR.keys.contains(&name) => kind,
             Some("assert") if name == "set" => kind,
             _ => None,
         };
@@ -327,6 +333,46 @@ impl Reader<'_> {
         let conf = fields.get("conf").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "conf"));
         let timeout = self.timeout(&fields);
         Some(SparkFile { app: app?, args: args?, master, conf: conf?, timeout })
+    }
+
+    fn emr(&mut self, value: &Node) -> Option<EmrFile> {
+        let fields = self.table(value, "emr", EMR)?;
+        let place = self.emr_place(&fields);
+        let app = self.required_text(&fields, "app");
+        let args = fields.get("args").map_or(Some(Vec::new()), |node| self.texts(node, "args"));
+        let conf = fields.get("conf").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "conf"));
+        let region = self.text_of(&fields, "region");
+        let timeout = self.timeout(&fields);
+        Some(EmrFile { place: place?, app: app?, args: args?, conf: conf?, region, timeout })
+    }
+
+    fn emr_place(&mut self, fields: &Fields<'_>) -> Option<EmrPlace<At<String>>> {
+        let (cluster, application) = (self.text_of(fields, "cluster"), self.text_of(fields, "application"));
+        let (role, logs) = (self.text_of(fields, "role"), self.text_of(fields, "logs"));
+        let (what, fix) = match (fields.key("cluster"), fields.key("application"), fields.key("role")) {
+            (None, None, _) => (
+                "this step does not say where the application runs",
+                "add cluster: with the id of a running cluster, or application: with that of EMR Serverless",
+            ),
+            (Some(_), Some(_), _) => (
+                "an application runs on a cluster or in EMR Serverless, and here are both",
+                "take one of them out",
+            ),
+            (Some(_), None, _) if fields.key("logs").is_some() => (
+                "a cluster has its own place for logs",
+                "take logs out, or write application instead of cluster",
+            ),
+            (None, Some(_), None) => (
+                "an application of EMR Serverless runs as a role",
+                "add role: arn:aws:iam::123456789012:role/NAME",
+            ),
+            (Some(_), None, _) => return Some(EmrPlace::Cluster { id: cluster?, role }),
+            (None, Some(_), Some(_)) => {
+                return Some(EmrPlace::Serverless { application: application?, role: role?, logs });
+            }
+        };
+        self.wrong_at(fields.place, what, fix);
+        None
     }
 
     fn job_call(&mut self, fields: &Fields<'_>, value: &Node) -> Option<JobCall> {

@@ -1,5 +1,5 @@
-//! Notices in the form in which Amazon SNS posts CloudWatch alarms, so that receivers of those need no change. There is
-//! no signature by AWS; ours is in our header.
+//! Notices in the form of CloudWatch alarms, and as Amazon SNS posts those, so that receivers need no change. What we post
+//! ourselves has no signature by AWS; ours is in our header.
 
 use super::Message;
 use crate::alert::signal::PoolSignal;
@@ -12,9 +12,15 @@ use tidemill_domain::alert::{Aggregate, Condition, Notice, Subject};
 use tidemill_domain::time::Timestamp;
 use uuid::Builder;
 
-/// Placeholders, because receivers parse the ARN.
-const REGION: &str = "us-east-1";
-const ACCOUNT: &str = "000000000000";
+/// Whose topic a notice is sent by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner<'a> {
+    pub region: &'a str,
+    pub account: &'a str,
+}
+
+/// Of notices that we post ourselves: placeholders, because receivers parse the ARN.
+const NOBODY: Owner<'_> = Owner { region: "us-east-1", account: "000000000000" };
 
 /// Namespace of signals that have no CloudWatch metric.
 const NAMESPACE: &str = "Tidemill";
@@ -33,28 +39,33 @@ pub struct SnsNotification {
 }
 
 pub fn notification(message: &Message, topic: &str) -> SnsNotification {
-    let announcement = &message.announcement;
-    let name = alarm_name(&announcement.rule);
-    let (new_state, _) = states(announcement.notice);
-    let mut subject = format!("{new_state}: \"{name}\" {}", announcement.subject);
-    if let Some((at, _)) = subject.char_indices().nth(SUBJECT_CHARS_MAX) {
-        subject.truncate(at);
-    }
     let message_id = message_id(message);
-    let topic_arn = format!("arn:aws:sns:{REGION}:{ACCOUNT}:{topic}");
+    let Owner { region, account } = NOBODY;
+    let topic_arn = format!("arn:aws:sns:{region}:{account}:{topic}");
     let body = json!({
         "Type": "Notification",
         "MessageId": message_id,
         "TopicArn": topic_arn,
-        "Subject": subject,
-        "Message": alarm(message, &name).to_string(),
-        "Timestamp": format!("{}Z", millis(announcement.at)),
+        "Subject": subject(message, SUBJECT_CHARS_MAX),
+        "Message": alarm(message, NOBODY).to_string(),
+        "Timestamp": format!("{}Z", millis(message.announcement.at)),
     });
     SnsNotification { message_id, topic_arn, body: body.to_string() }
 }
 
-fn alarm(message: &Message, name: &str) -> Value {
+/// The subject that CloudWatch gives to a notification.
+pub fn subject(message: &Message, chars_max: usize) -> String {
     let announcement = &message.announcement;
+    let (new_state, _) = states(announcement.notice);
+    let name = alarm_name(&announcement.rule);
+    let subject = format!("{new_state}: \"{name}\" {}", announcement.subject);
+    subject.chars().filter(|c| !c.is_control()).take(chars_max).collect()
+}
+
+/// The message that CloudWatch sends when an alarm changes.
+pub fn alarm(message: &Message, Owner { region, account }: Owner<'_>) -> Value {
+    let announcement = &message.announcement;
+    let name = alarm_name(&announcement.rule);
     let (new_state, old_state) = states(announcement.notice);
     let mut trigger =
         json!({ "Threshold": announcement.threshold, "Dimensions": dimensions(&announcement.subject) });
@@ -82,9 +93,9 @@ fn alarm(message: &Message, name: &str) -> Value {
     json!({
         "AlarmName": name,
         "AlarmDescription": format!("{} of {}", announcement.rule, announcement.subject),
-        "AlarmArn": format!("arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{name}"),
-        "AWSAccountId": ACCOUNT,
-        "Region": REGION,
+        "AlarmArn": format!("arn:aws:cloudwatch:{region}:{account}:alarm:{name}"),
+        "AWSAccountId": account,
+        "Region": region,
         "NewStateValue": new_state,
         "OldStateValue": old_state,
         "NewStateReason": announcement.summary,
@@ -137,7 +148,7 @@ fn millis(at: Timestamp) -> String {
 }
 
 /// Derived from the notice, so that every attempt has the same id.
-fn message_id(message: &Message) -> String {
+pub fn message_id(message: &Message) -> String {
     let digest = Sha256::digest(format!("{}.{}", message.id, message.body));
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(digest.iter()).for_each(|(byte, digested)| *byte = *digested);

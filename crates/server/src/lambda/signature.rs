@@ -5,24 +5,18 @@
 //! begins with `x-amz-`. Other headers (such as `amz-sdk-invocation-id`) could have been changed on the way.
 
 use axum::http::{HeaderMap, Method, header};
-use hmac::{Hmac, KeyInit, Mac};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sha2::{Digest, Sha256};
+use hmac::Mac;
 use std::fmt;
-use std::fmt::Write as _;
 use std::time::Duration;
+use tidemill_aws::signature::{SCHEME, Scope, SignedParts, TERMINATOR, signature};
 use tidemill_domain::time::Timestamp;
 
 /// Maximum difference between the clocks of caller and server.
 pub const SKEW_MAX: Duration = Duration::from_secs(5 * 60);
 /// Minimum length of a secret. A shorter one can be guessed from a single request.
 const SECRET_BYTES_MIN: usize = 32;
-const SCHEME: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "lambda";
-const TERMINATOR: &str = "aws4_request";
 const DATE: &str = "x-amz-date";
-/// Characters that a canonical path does not encode.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
@@ -122,19 +116,19 @@ pub fn verify<'k>(
         return Err(Refusal::Skewed);
     }
     let key = keys.into_iter().find(|key| key.id == authorization.key_id).ok_or(Refusal::UnknownKey)?;
-    let text = format!(
-        "{SCHEME}\n{date}\n{}/{}/{SERVICE}/{TERMINATOR}\n{}",
-        authorization.day,
-        authorization.region,
-        hex(&Sha256::digest(canonical(request, &authorization.signed_headers)?))
-    );
-    let signing_key = [authorization.day, authorization.region, SERVICE, TERMINATOR]
-        .iter()
-        .fold(format!("AWS4{}", key.secret).into_bytes(), |secret, part| {
-            mac(&secret, part).finalize().into_bytes().to_vec()
-        });
+    let headers = signed_headers(request.headers, &authorization.signed_headers)?;
+    let parts = SignedParts {
+        method: request.method.as_str(),
+        path: request.path,
+        query: request.query.unwrap_or_default(),
+        headers: &headers,
+        body: request.body,
+    };
+    let scope = Scope { day: authorization.day, region: authorization.region, service: SERVICE };
     // This comparison takes constant time.
-    mac(&signing_key, &text).verify_slice(&authorization.signature).map_err(|_| Refusal::Mismatch)?;
+    signature(&key.secret, date, &scope, &parts)
+        .verify_slice(&authorization.signature)
+        .map_err(|_| Refusal::Mismatch)?;
     Ok(key)
 }
 
@@ -189,34 +183,19 @@ fn check_signed_headers(headers: &HeaderMap, signed: &[&str]) -> Result<(), Refu
     Ok(())
 }
 
-/// The canonical text of the request, which is hashed and signed.
-fn canonical(request: SignedRequest<'_>, signed_headers: &[&str]) -> Result<String, Refusal> {
-    // Except for S3, clients encode the path twice: once for the wire and once for the signature.
-    let path = utf8_percent_encode(request.path, PATH);
-    let mut text = format!("{}\n{path}\n{}\n", request.method, query(request.query.unwrap_or_default()));
-    for name in signed_headers {
-        let values = request.headers.get_all(*name);
-        let values: Option<Vec<String>> =
-            values.iter().map(|value| value.to_str().ok().map(squeeze)).collect();
-        let values = values.filter(|values| !values.is_empty());
-        let values = values.ok_or(Refusal::Incomplete("a signed header is missing, or is not plain text"))?;
-        let _infallible = writeln!(text, "{name}:{}", values.join(","));
+/// The values of the signed headers. Several of one name are one list.
+fn signed_headers<'a>(headers: &HeaderMap, names: &[&'a str]) -> Result<Vec<(&'a str, String)>, Refusal> {
+    let missing = Refusal::Incomplete("a signed header is missing, or is not plain text");
+    let mut signed = Vec::new();
+    for name in names {
+        let values = headers.get_all(*name).iter().map(|value| value.to_str().ok().map(str::trim));
+        let values: Vec<&str> = values.collect::<Option<_>>().ok_or(missing)?;
+        if values.is_empty() {
+            return Err(missing);
+        }
+        signed.push((*name, values.join(",")));
     }
-    let _infallible = write!(text, "\n{}\n{}", signed_headers.join(";"), hex(&Sha256::digest(request.body)));
-    Ok(text)
-}
-
-/// The sorted pairs. They stay encoded as they arrived, so that no other spelling has the same signature.
-fn query(text: &str) -> String {
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    let mut pairs: Vec<(&str, &str)> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
-    pairs.sort_unstable();
-    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
-}
-
-/// Trims spaces, and replaces several by one.
-fn squeeze(value: &str) -> String {
-    value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+    Ok(signed)
 }
 
 /// The value of a header that occurs at most once. Of two, another program might take the other.
@@ -239,16 +218,6 @@ fn instant(text: &str) -> Option<Timestamp> {
         _ => byte.is_ascii_digit(),
     };
     (text.len() == 16 && text.bytes().enumerate().all(is_shaped)).then(|| text.parse().ok())?
-}
-
-fn mac(key: &[u8], text: &str) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(text.as_bytes());
-    mac
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Only lower case, so that a signature has only one spelling.

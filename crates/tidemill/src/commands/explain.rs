@@ -51,7 +51,7 @@ pages! {
     ExecutionFailed "1013" ExecutionStopped "1014" ExecutionAbandoned "1015" StepStartLimitReached "1016"
     SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadJobFile "1020" BadPartitions "1021"
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
-    BadRetention "1026" FileNotAllowed "1027" OutputElsewhere "1028"
+    BadRetention "1026" FileNotAllowed "1027" OutputElsewhere "1028" RemoteFailed "1029"
     PoolNotFound "1201" PoolTaken "1202" PoolInUse "1203" PoolFull "1204" RequestExceedsPool "1205"
     BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" CommandNotStarted "1209"
     BadPoolImport "1210" ViewNameTaken "1211" HintNotRewritten "1230" HintTooLong "1231"

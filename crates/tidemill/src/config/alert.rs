@@ -1,6 +1,7 @@
-//! The alert tables: rules, which begin with the shipped ones, and the channels that they notify: webhooks and mail.
+//! The alert tables: rules, which begin with the shipped ones, and the channels that they notify: webhooks, mail
+//! and topics of SNS.
 
-use super::choice::{MailTls, WebhookFormat};
+use super::choice::{MailTls, SnsFormat, WebhookFormat};
 use super::error::ConfigError;
 use super::key::tables;
 use super::kind::Kind::{Number, Period, Text, WebUrl};
@@ -13,6 +14,7 @@ use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
 use tidemill_domain::duration;
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::alert::{channel, default_rules, signal};
+use tidemill_server::sns::TopicArn;
 
 tables! {
     struct RuleTable in "alert.rules.NAME." {
@@ -24,7 +26,7 @@ tables! {
         hold as "for": Duration = "0s", Period("0s", "1d") =>
             "How long the condition must hold before the alert fires.";
         severity: Severity = "warning" => "Severity of the alert.";
-        channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks and mail channels.";
+        channels: Vec<String> = "log" => "Channels to notify: log, or names of webhooks, mail channels and topics.";
         enabled: bool = "true" => "Whether the rule is evaluated.";
     }
 
@@ -45,6 +47,12 @@ tables! {
         from: String, Text(320) => "Sender of the mail.";
         to: String, Text(4_096) => "Receivers, with commas between them.";
     }
+
+    pub struct SnsSettings in "alert.sns.NAME." {
+        topic: String, Text(512) => "ARN of the topic.";
+        endpoint: Option<String>, Text(2_048) => "Address of the service, such as that of a VPC endpoint.";
+        format: SnsFormat = "tidemill" => "Format of notifications.";
+    }
 }
 
 /// The rules that alerts are raised by, and the channels that are notified.
@@ -55,6 +63,7 @@ pub struct Alert {
     /// By the name that rules use for the channel.
     pub webhooks: BTreeMap<String, WebhookSettings>,
     pub mail: BTreeMap<String, MailSettings>,
+    pub sns: BTreeMap<String, SnsSettings>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -66,15 +75,17 @@ pub struct RuleSettings {
 impl Alert {
     /// The names of all channels.
     pub fn channels(&self) -> Vec<String> {
-        let named = self.webhooks.keys().chain(self.mail.keys()).cloned();
+        let named = self.webhooks.keys().chain(self.mail.keys()).chain(self.sns.keys()).cloned();
         std::iter::once(channel::LOG.to_owned()).chain(named).collect()
     }
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
     let webhooks = reader.names::<WebhookSettings>();
-    let mut channels = reader.names::<MailSettings>();
-    channels.extend(webhooks.iter().cloned());
+    let mut posted = reader.names::<MailSettings>();
+    posted.extend(webhooks.iter().cloned());
+    let mut channels = reader.names::<SnsSettings>();
+    channels.extend(posted.iter().cloned());
     let mut others = reader.names::<RuleTable>();
     let shipped = default_rules();
     let mut tables: Vec<_> = shipped.iter().map(|rule| (rule.name(), defaults(rule, reader))).collect();
@@ -85,7 +96,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Alert {
     };
     let rules = tables.into_iter().filter_map(one).collect();
     let mail = reader.named(|entry, table| mail(entry, table, &webhooks)).into_iter().collect();
-    Alert { rules, webhooks: reader.named(webhook).into_iter().collect(), mail }
+    let sns = reader.named(|entry, table| sns(entry, table, &posted)).into_iter().collect();
+    Alert { rules, webhooks: reader.named(webhook).into_iter().collect(), mail, sns }
 }
 
 /// A shipped rule as defaults. A threshold in a file replaces its own, whether above or below.
@@ -145,7 +157,8 @@ fn check_channels(channels: &[String], entry: &Entry, others: &BTreeSet<String>)
     let fix = match nearest(unknown, known.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
         None => {
-            format!("add a table [alert.webhooks.{unknown}] or [alert.mail.{unknown}], or remove the name")
+            let tables = ["webhooks", "mail", "sns"].map(|kind| format!("[alert.{kind}.{unknown}]"));
+            format!("add a table {}, or remove the name", tables.join(" or "))
         }
     };
     let why = format!("the channels are {}", known.join(", "));
@@ -170,6 +183,22 @@ fn mail(
         return Err(entry.wrong("a login has a user and a password", "set both, or remove the one"));
     }
     Ok((entry.name.clone(), mail))
+}
+
+fn sns(
+    entry: &Entry,
+    sns: SnsSettings,
+    others: &BTreeSet<String>,
+) -> Result<(String, SnsSettings), ConfigError> {
+    check_name(entry)?;
+    if others.contains(&entry.name) {
+        return Err(entry.wrong("another channel has the same name", "choose another name"));
+    }
+    if let Err(why) = sns.topic.parse::<TopicArn>() {
+        let fix = "copy the ARN of the topic from the console of SNS".to_owned();
+        return Err(entry.wrong_key("topic", Some(&sns.topic), why.to_string(), fix));
+    }
+    Ok((entry.name.clone(), sns))
 }
 
 fn check_name(entry: &Entry) -> Result<(), ConfigError> {

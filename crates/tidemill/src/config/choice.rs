@@ -7,6 +7,7 @@ pub use tidemill_server::access::jwt::Signature as JwtAlgorithm;
 pub use tidemill_server::api::pool::emr_agent::UnknownPool as Unknown;
 pub use tidemill_server::lambda::SignatureMode as LambdaSignature;
 pub use tidemill_server::mail::Security as MailTls;
+pub use tidemill_server::sns::SnsFormat;
 pub use tidemill_server::webhook::Format as WebhookFormat;
 pub use tidemill_store::{Init, Pooler, Synchronous};
 

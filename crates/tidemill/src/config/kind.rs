@@ -261,7 +261,7 @@ settings! {
 settings!(words choice::Auth, choice::ColorChoice, choice::Compression, choice::Events, choice::Init);
 settings!(words choice::JwtAlgorithm, choice::KafkaSecurity, choice::LambdaSignature, choice::LogFormat);
 settings!(words choice::LogLevel, choice::MailTls, choice::Output, choice::RenderCorrection, choice::RenderDialect);
-settings!(words choice::Synchronous, choice::Tls, choice::Unknown, choice::WebhookFormat, Aggregate, Severity);
+settings!(words choice::SnsFormat, choice::Synchronous, choice::Tls, choice::Unknown, choice::WebhookFormat, Aggregate, Severity);
 
 fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()

@@ -27,7 +27,7 @@ mod tests;
 pub use choice::{
     Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
     LambdaSignature, LogFormat, LogLevel, MailTls, Output, Pooler, RenderCorrection, RenderDialect,
-    Synchronous, Tls, Unknown, WebhookFormat,
+    SnsFormat, Synchronous, Tls, Unknown, WebhookFormat,
 };
 pub use error::ConfigError;
 pub use key::Key;

@@ -11,10 +11,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-store", &["tidemill-domain", "tidemill-testkit"]),
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-api", &["tidemill-domain", "tidemill-store"]),
-    ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-aws", &["tidemill-domain", "tidemill-engine"]),
+    (
+        "tidemill-server",
+        &["tidemill-api", "tidemill-aws", "tidemill-domain", "tidemill-engine", "tidemill-store"],
+    ),
     (
         "tidemill-declare",
         &[
+            "tidemill-aws",
             "tidemill-columnar",
             "tidemill-domain",
             "tidemill-engine",
@@ -33,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tidemill",
         &[
             "tidemill-api",
+            "tidemill-aws",
             "tidemill-columnar",
             "tidemill-declare",
             "tidemill-domain",

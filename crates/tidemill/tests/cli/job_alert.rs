@@ -1,4 +1,6 @@
-//! A job that fails: the server notifies by mail and webhook, and counts.
+//! A job that fails: the server notifies by mail, webhook and topic, and counts.
+
+mod sns;
 
 use crate::Stage;
 use crate::job_reload::until;

@@ -15,6 +15,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod emf;
+mod emr;
 mod errors;
 mod exact;
 mod examples;

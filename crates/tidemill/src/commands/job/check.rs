@@ -163,6 +163,7 @@ fn type_word(work: &Work) -> &'static str {
         Work::Sql(_) => "sql",
         Work::Assert(_) => "assert",
         Work::Spark(_) => "spark",
+        Work::Emr(_) => "emr",
         Work::Job(_) => "job",
         Work::Flow(_) => "flow",
         Work::Split(_) => "split",
@@ -196,6 +197,7 @@ fn work_words(work: &Work) -> String {
             format!("assert {}", expected.join(" and "))
         }
         Work::Spark(spark) => format!("spark {}", spark.app.value),
+        Work::Emr(emr) => format!("emr {}", emr.app.value),
         Work::Job(call) => format!("job {}", call.job.value),
         Work::Flow(_) => "flow".to_owned(),
         Work::Split(flows) => format!("{} flows at the same time", flows.len()),

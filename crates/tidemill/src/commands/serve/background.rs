@@ -7,6 +7,7 @@ use crate::config::{Secret, Settings};
 use crate::declared::JobFolder;
 use crate::telemetry;
 use std::sync::Arc;
+use tidemill_aws::Environment;
 use tidemill_domain::job::retention::{Retention, Unfinished};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
@@ -17,6 +18,7 @@ use tidemill_engine::pool::{self, Pools, keeper, on_demand, probe};
 use tidemill_engine::render::RenderFiles;
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
 use tidemill_server::mail::{Mail, MailOptions};
+use tidemill_server::sns::{Sns, TopicArn};
 use tidemill_server::webhook::Webhook;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -111,6 +113,13 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting> {
             to: mail.to.clone(),
         };
         channels.push(Arc::new(Mail::new(name, options).map_err(|error| bad(error.to_string()))?));
+    }
+    for (name, sns) in &settings.sns {
+        let failed = |why: String| bad(format!("the topic of {name} cannot be used: {why}"));
+        let topic = sns.topic.parse::<TopicArn>().map_err(|error| failed(error.to_string()))?;
+        let (environment, endpoint) = (Environment::of_process(), sns.endpoint.as_deref());
+        let made = Sns::new(name, topic, sns.format, endpoint, environment, clock.clone());
+        channels.push(Arc::new(made.map_err(|error| failed(error.to_string()))?));
     }
     Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)
         .map_err(|error| bad(error.to_string()))

@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::config::alert::RuleSettings;
-use crate::config::{MailTls, Origin, WebhookFormat};
+use crate::config::{MailTls, Origin, SnsFormat, WebhookFormat};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
@@ -177,6 +177,43 @@ fn a_mail_channel_with_half_a_login_or_a_taken_name_is_refused() {
 }
 
 #[test]
+fn a_whole_topic_arrives() {
+    let stage = Stage::new().project(
+        r#"
+        [alert.rules.process_died]
+        channels = ["ops"]
+
+        [alert.sns.ops]
+        topic = "arn:aws:sns:eu-central-1:123456789012:ops"
+        endpoint = "https://vpce-1.sns.eu-central-1.vpce.amazonaws.com"
+        format = "cloudwatch"
+        "#,
+    );
+
+    let sns = stage.load().unwrap().settings.alert.sns.remove("ops").unwrap();
+
+    assert_eq!(sns.topic, "arn:aws:sns:eu-central-1:123456789012:ops");
+    assert_eq!(sns.endpoint.unwrap(), "https://vpce-1.sns.eu-central-1.vpce.amazonaws.com");
+    assert_eq!(
+        (sns.format, rule(&stage, "process_died").rule.channels()),
+        (SnsFormat::CloudWatch, &["ops".to_owned()][..])
+    );
+}
+
+#[test]
+fn what_is_no_topic_or_has_the_name_of_another_channel_is_refused() {
+    let topic = "topic = \"arn:aws:sns:eu-central-1:123456789012:ops\"\n";
+    let why = |toml: String| Stage::new().project(toml).problem().why().to_owned();
+
+    let queue = "[alert.sns.ops]\ntopic = \"arn:aws:sqs:eu-central-1:123456789012:ops\"".to_owned();
+    assert_eq!(why(queue), "a topic is written as arn:aws:sns:REGION:ACCOUNT:NAME");
+    let webhook = "[alert.webhooks.ops]\nurl = \"https://a/b\"\n";
+    assert_eq!(why(format!("{webhook}[alert.sns.ops]\n{topic}")), "another channel has the same name");
+    let log = "log is the channel that writes to the log of the process";
+    assert_eq!(why(format!("[alert.sns.log]\n{topic}")), log);
+}
+
+#[test]
 fn a_stronger_file_replaces_single_keys() {
     let stage = Stage::new()
         .system("[alert.rules.slow]\nsignal = \"database_seconds\"\nabove = 1\nfor = \"1m\"\n")
@@ -222,7 +259,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alert.rule.slow]",
         (1, 8),
         "alert.rule",
-        "the keys of alert are rules, webhooks, mail",
+        "the keys of alert are rules, webhooks, mail, sns",
         "did you mean alert.rules?",
     );
     check(
@@ -238,7 +275,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "alert = 5",
         (1, 1),
         "alert",
-        "alert is a table with the keys rules, webhooks, mail",
+        "alert is a table with the keys rules, webhooks, mail, sns",
         "correct it or remove it",
     );
     check(
@@ -316,7 +353,7 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
         "[\"pager\"]",
         "pager",
         "the channels are log",
-        "add a table [alert.webhooks.pager] or [alert.mail.pager], or remove the name",
+        "add a table [alert.webhooks.pager] or [alert.mail.pager] or [alert.sns.pager], or remove the name",
     );
     let signals = format!("allowed: one of {SIGNALS}");
     check("signal", "\"process_died\"", "process_died", &signals, "did you mean processes_died?");
