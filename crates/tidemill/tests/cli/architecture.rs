@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-api", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-server", &["tidemill-api", "tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-lambda", &["tidemill-domain", "tidemill-engine", "tidemill-server", "tidemill-store"]),
     (
         "tidemill-declare",
         &[
@@ -59,6 +60,7 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("toml", "tidemill"),
     ("axum", "tidemill-server"),
     ("lettre", "tidemill-server"),
+    ("lambda_runtime", "tidemill-lambda"),
     ("cel", "tidemill-declare"),
     ("saphyr-parser", "tidemill-declare"),
     ("rdkafka", "tidemill-kafka"),
@@ -146,6 +148,8 @@ fn a_planted_arrow_is_found() {
         ("tidemill-kafka", "tidemill-store"),
         ("tidemill-nexrender", "tidemill-store"),
         ("tidemill-server", "tidemill-nexrender"),
+        ("tidemill-server", "lambda_runtime"),
+        ("tidemill-lambda", "tidemill"),
         ("tidemill-server", "tidemill-declare"),
         ("tidemill-store", "tidemill-engine"),
         ("tidemill-new", "serde"),
