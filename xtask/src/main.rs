@@ -6,6 +6,7 @@ mod commands;
 mod go;
 mod jars;
 mod kafka;
+mod lambda;
 mod memory;
 mod nexrender;
 mod process;

@@ -3,6 +3,7 @@
 use crate::go;
 use crate::jars::{self, KAFKA, SPRING};
 use crate::kafka;
+use crate::lambda;
 use crate::nexrender;
 use crate::process::run_in_terminal;
 use crate::python::{AIRFLOW, AIRFLOW3, FORMATS, MOTO, OPENAPI, SMTP};
@@ -60,6 +61,9 @@ const GO_TOOLS: &str = "TIDEMILL_TEST_GO_TOOLS";
 /// Where tests find a cargo-cyclonedx.
 const CYCLONEDX_PROGRAM: &str = "TIDEMILL_TEST_CARGO_CYCLONEDX";
 
+/// Where tests find the emulator of AWS Lambda.
+const LAMBDA_EMULATOR: &str = "TIDEMILL_TEST_LAMBDA_EMULATOR";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
@@ -82,6 +86,7 @@ pub(crate) struct Services {
     deny: Service<()>,
     cyclonedx: Service<()>,
     go_tools: Service<()>,
+    lambda: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -102,7 +107,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 18] = [
+const COMPONENTS: [Component; 19] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -169,6 +174,11 @@ const COMPONENTS: [Component; 18] = [
         packages: "python3-venv",
         is_there: || given_url(GO_TOOLS).is_some() || go::can_be_built(),
     },
+    Component {
+        name: "lambda",
+        packages: "python3-venv",
+        is_there: || given_url(LAMBDA_EMULATOR).is_some() || lambda::can_be_installed(),
+    },
     // The documents call it.
     Component { name: "curl", packages: "curl", is_there: || find_program("curl").is_some() },
 ];
@@ -215,6 +225,7 @@ impl Services {
         };
         let cyclonedx = rare("cargo-cyclonedx", CYCLONEDX_PROGRAM, |cancel| CYCLONEDX.program(cancel))?;
         let go_tools = rare("go", GO_TOOLS, go::home)?;
+        let lambda = Service::kept("lambda", LAMBDA_EMULATOR, || lambda::emulator(cancel))?;
         Ok(Self {
             postgres,
             mysql,
@@ -234,6 +245,7 @@ impl Services {
             deny,
             cyclonedx,
             go_tools,
+            lambda,
         })
     }
 
@@ -257,6 +269,7 @@ impl Services {
         self.deny.tell(command);
         self.cyclonedx.tell(command);
         self.go_tools.tell(command);
+        self.lambda.tell(command);
     }
 }
 
@@ -391,7 +404,7 @@ mod tests {
             "{advice}"
         );
         let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,airflow3,boto3,openapi,smtp,formats,moto,kafka,\
-                     spring,nexrender,go,curl";
+                     spring,nexrender,go,lambda,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

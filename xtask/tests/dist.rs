@@ -25,22 +25,13 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// The program that the tests of the whole workspace have built; it is built if only these tests are run.
-fn program() -> PathBuf {
-    let built = Path::new(XTASK).with_file_name("tidemill");
+/// A program that the tests of the whole workspace have built; it is built if only these tests are run.
+fn program(package: &str, name: &str) -> PathBuf {
+    let built = Path::new(XTASK).with_file_name(name);
     if !built.exists() {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args([
-            "build",
-            "--locked",
-            "--quiet",
-            "--package",
-            "tidemill",
-            "--bin",
-            "tidemill",
-            "--target-dir",
-        ]);
+        build.args(["build", "--locked", "--quiet", "--package", package, "--bin", name, "--target-dir"]);
         output(build.arg(built.ancestors().nth(2).unwrap()).current_dir(workspace()));
     }
     built
@@ -48,7 +39,8 @@ fn program() -> PathBuf {
 
 fn dist(out: &Path) -> Command {
     let mut command = Command::new(XTASK);
-    command.args(["dist", "--binary"]).arg(program()).arg("--out").arg(out);
+    command.args(["dist", "--binary"]).arg(program("tidemill", "tidemill"));
+    command.arg("--bootstrap").arg(program("tidemill-lambda", "bootstrap")).arg("--out").arg(out);
     command
 }
 
@@ -63,7 +55,9 @@ fn an_archive_has_the_program_and_all_that_belongs_to_it() {
 
     let name = format!("tidemill-{}-x86_64-unknown-linux-gnu", env!("CARGO_PKG_VERSION"));
     let checked = output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(out.path()));
-    assert_eq!(checked, format!("{name}.tar.gz: OK\n"));
+    let function = name.replace("tidemill-", "tidemill-lambda-");
+    assert_eq!(checked, format!("{name}.tar.gz: OK\n{function}.zip: OK\n"));
+    same_function(&out.path().join(format!("{function}.zip")));
     output(Command::new("tar").arg("-xzf").arg(format!("{name}.tar.gz")).current_dir(out.path()));
     let folder = out.path().join(&name);
     for file in [
@@ -103,6 +97,18 @@ fn an_archive_has_the_program_and_all_that_belongs_to_it() {
     );
     assert!(!left.contains("tidemill-parts"), "{left}");
     same_parts(&fs::read_to_string(folder.join("tidemill.cdx.json")).unwrap());
+}
+
+/// The archive has one program, which may be executed and is stripped.
+fn same_function(archive: &Path) {
+    let list = "import sys, zipfile\nfor file in zipfile.ZipFile(sys.argv[1]).infolist():\n  \
+                print(file.filename, oct(file.external_attr >> 16), file.file_size)";
+    let listed = output(Command::new("python3").args(["-c", list]).arg(archive));
+    let words: Vec<&str> = listed.split_whitespace().collect();
+    let [name, mode, size] = words[..] else { panic!("{listed}") };
+    assert_eq!((name, mode), ("bootstrap", "0o100755"));
+    let before = program("tidemill-lambda", "bootstrap").metadata().unwrap().len();
+    assert!((1_000_000..before).contains(&size.parse().unwrap()), "{size} of {before} bytes");
 }
 
 /// The list has the crates that cargo would compile for the program, each with its licence and checksum, and no place of this

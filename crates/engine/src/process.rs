@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin};
-use tidemill_domain::time::Clock;
+use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::{Store, crash_point};
 use tokio::sync::{Notify, watch};
 
@@ -95,19 +95,32 @@ impl Process {
         })
         .await?;
         tracing::info!(process.id = %id, "process {id} registered as {}", options.identity.name);
-        Ok(Self {
+        Ok(Self::of(store, clock, id, options.ttl, sent))
+    }
+
+    /// A process that is not in the database and has already ended, so it can hold no lease. For programs that cannot send
+    /// heartbeats and only decide about pools.
+    pub fn unregistered(store: Store, clock: Arc<dyn Clock>) -> Self {
+        let now = clock.monotonic();
+        let process = Self::of(store, clock, SystemIds.process(), Duration::ZERO, now);
+        process.end(End::Stopped);
+        process
+    }
+
+    fn of(store: Store, clock: Arc<dyn Clock>, id: ProcessId, ttl: Duration, sent: Monotonic) -> Self {
+        Self {
             inner: Arc::new(Inner {
                 store,
-                guard: LeaseGuard::new(clock.clone(), options.ttl, sent),
+                guard: LeaseGuard::new(clock.clone(), ttl, sent),
                 clock,
                 id,
-                ttl: options.ttl,
+                ttl,
                 held: Mutex::default(),
                 acquiring: tokio::sync::Mutex::default(),
                 added: Arc::default(),
                 end: watch::Sender::new(None),
             }),
-        })
+        }
     }
 
     pub async fn ended(&self) -> End {

@@ -2,17 +2,20 @@
 //! Tidemill when its endpoint URL points here.
 //!
 //! Reading order: [`name`] (the function), [`signature`] (the caller), [`invocation`] (the headers), [`reply`] (the answer),
-//! and this file. The other files have only pure functions of the request.
+//! and this file. These other files have only pure functions of the request. [`function`] is Tidemill as a function that
+//! AWS Lambda itself runs.
 
+pub mod function;
 pub mod invocation;
 pub mod name;
 pub mod reply;
 pub mod signature;
 
-use crate::api::pool::emr_agent::{Call, Request as AgentRequest};
+use crate::api::pool::emr_agent::{BadField, Call, Request as AgentRequest};
 use crate::api::pool::sdk_call;
 use crate::api::read_body;
 use crate::mutation::Caller;
+use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
 use axum::extract::{Query, Request};
@@ -22,7 +25,7 @@ use invocation::{Invocation, InvocationType, LogType, payload};
 use name::FunctionName;
 use reply::{Reply, ServiceError};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use signature::AccessKey;
 
 pub const FUNCTION: &str = "emr-batch-agent";
@@ -126,15 +129,11 @@ async fn call(caller: &Caller, invocation: Invocation, request: Request) -> (Rep
         Err(error) => return refuse(error),
     };
     let is_event = invocation.kind == InvocationType::Event;
-    let reply = match AgentRequest::read(&payload, None) {
-        Ok(request) => {
-            let call = invocation.id.map(|id| sdk_call(principal, &id, &payload.to_string()));
-            match (Call { state, principal, call, is_present: !is_event }).serve(request).await {
-                Ok(answer) => Reply::Answered(answer),
-                Err(problem) => return refuse(ServiceError::from(&problem)),
-            }
-        }
-        Err(error) => Reply::Failed(error),
+    let call = invocation.id.map(|id| sdk_call(principal, &id, &payload.to_string()));
+    let reply = match run(Call { state, principal, call, is_present: !is_event }, &payload).await {
+        Ok(answer) => Reply::Answered(answer),
+        Err(Failed::Invalid(error)) => Reply::Failed(error),
+        Err(Failed::Refused(problem)) => return refuse(ServiceError::from(&problem)),
     };
     let log = call_log(&reply, &principal.request_id);
     if !is_event {
@@ -145,6 +144,19 @@ async fn call(caller: &Caller, invocation: Invocation, request: Request) -> (Rep
         tracing::warn!(%error, request = %principal.request_id, "an event was invalid");
     }
     (Reply::Accepted, log)
+}
+
+/// Why the function has no answer.
+enum Failed {
+    /// The payload is invalid.
+    Invalid(BadField),
+    Refused(Problem),
+}
+
+/// The function itself.
+async fn run(call: Call<'_>, payload: &Value) -> Result<Value, Failed> {
+    let request = AgentRequest::read(payload, None).map_err(Failed::Invalid)?;
+    call.serve(request).await.map_err(Failed::Refused)
 }
 
 /// Refuses other functions than ours.

@@ -109,6 +109,13 @@ pub fn routes() -> Vec<Route> {
     api_routes().into_iter().chain(other_routes()).chain(actions).chain(page::routes()).collect()
 }
 
+/// Whether a route is served where nothing runs between two requests: no jobs, no dashboard, no metrics.
+pub(crate) fn is_about_pools(route: &Route) -> bool {
+    const PATHS: [&str; 5] = ["/api/v1/pools", REQUESTS, "/api/v1/pool-leases", "/healthz/", "/openapi.json"];
+    matches!(route.surface, Surface::EmrAgent | Surface::Lambda)
+        || PATHS.iter().any(|path| route.path.starts_with(path))
+}
+
 /// Declares the routes of the API, and the OpenAPI document that describes their handlers.
 macro_rules! api_routes {
     ($($method:ident($path:expr, $access:expr, $($handler:ident)::+),)+) => {

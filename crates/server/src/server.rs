@@ -8,7 +8,7 @@ use crate::connection;
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
-use crate::route::{Surface, action_route, router, routes, streams, waits};
+use crate::route::{Route, Surface, action_route, router, routes, streams, waits};
 use crate::state::{Inner, Parts, State};
 use crate::trace::traced;
 use axum::Router;
@@ -173,6 +173,11 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
 pub fn app(state: State) -> Router {
     let mut table = routes();
     table.extend(state.action().map(|_| action_route()));
+    app_of(table, state)
+}
+
+/// The application with only these routes.
+pub(crate) fn app_of(table: Vec<Route>, state: State) -> Router {
     let entries = Entries::of(&table);
     let base_path = state.inner().base_path.clone();
     let routes = router(table)

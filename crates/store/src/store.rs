@@ -186,6 +186,14 @@ impl Store {
         matches!(&self.inner.backend, Backend::Postgres(postgres) if postgres.is_behind_transaction_pooler())
     }
 
+    /// Sends pending wake-ups.
+    #[crate::boxed]
+    pub async fn flush(&self) {
+        if let Backend::Postgres(postgres) = &self.inner.backend {
+            postgres.notifier.send_pending().await;
+        }
+    }
+
     /// Sends pending wake-ups and closes all connections.
     pub async fn close(&self) {
         match &self.inner.backend {

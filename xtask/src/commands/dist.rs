@@ -1,5 +1,5 @@
 //! `cargo xtask dist`: archives of the program for Linux, each with man pages, completions, units, licences and a list of what is
-//! in it, and the checksums of all.
+//! in it; archives of the function for AWS Lambda; and the checksums of all.
 
 use crate::process::{cargo, run_in_terminal};
 use crate::supervise::Cancel;
@@ -29,8 +29,22 @@ struct Options {
     targets: Vec<String>,
     /// Packed in place of one that is built.
     binary: Option<PathBuf>,
+    /// The same for the function. With a program that was given, only one that was given is packed.
+    bootstrap: Option<PathBuf>,
     out: PathBuf,
 }
+
+/// What is built.
+struct Build {
+    package: &'static str,
+    program: &'static str,
+    features: &'static str,
+}
+
+const PROGRAM: Build = Build { package: "tidemill", program: "tidemill", features: FEATURES };
+
+/// The name that AWS Lambda starts.
+const FUNCTION: Build = Build { package: "tidemill-lambda", program: "bootstrap", features: "" };
 
 /// Makes the archives.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
@@ -49,14 +63,15 @@ fn workspace() -> &'static Path {
 
 impl Options {
     fn read(arguments: &[String]) -> Result<Self, String> {
-        let mut options =
-            Self { targets: Vec::new(), binary: None, out: workspace().join("target/dist-archives") };
+        let out = workspace().join("target/dist-archives");
+        let mut options = Self { targets: Vec::new(), binary: None, bootstrap: None, out };
         let mut rest = arguments.iter();
         while let Some(flag) = rest.next() {
             let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
             match flag.as_str() {
                 "--target" => options.targets.push(value.clone()),
                 "--binary" => options.binary = Some(value.into()),
+                "--bootstrap" => options.bootstrap = Some(value.into()),
                 "--out" => options.out = value.into(),
                 _ => return Err(format!("cannot understand {flag}; see `cargo xtask help`")),
             }
@@ -64,8 +79,9 @@ impl Options {
         if options.targets.is_empty() {
             options.targets.push(HOST.to_owned());
         }
-        if options.binary.is_some() && options.targets != [HOST] {
-            return Err(format!("--binary is a program for {HOST}"));
+        let is_given = options.binary.is_some() || options.bootstrap.is_some();
+        if is_given && options.targets != [HOST] {
+            return Err(format!("--binary and --bootstrap are programs for {HOST}"));
         }
         Ok(options)
     }
@@ -79,12 +95,18 @@ impl Options {
         // This one also prints the man pages and the completions of the others.
         let here = match &self.binary {
             Some(binary) => binary.clone(),
-            None => build(HOST, cancel)?,
+            None => PROGRAM.build(HOST, cancel)?,
         };
         let mut archives = Vec::new();
         for target in &self.targets {
-            let program = if target == HOST { here.clone() } else { build(target, cancel)? };
+            let program = if target == HOST { here.clone() } else { PROGRAM.build(target, cancel)? };
             archives.push(self.pack(target, &program, &here, cancel)?);
+            let function = match (&self.bootstrap, &self.binary) {
+                (Some(given), _) => given.clone(),
+                (None, Some(_)) => continue,
+                (None, None) => FUNCTION.build(target, cancel)?,
+            };
+            archives.push(self.pack_function(target, &function, cancel)?);
         }
         let mut sums = Command::new("sha256sum");
         sums.args(&archives).current_dir(&self.out);
@@ -105,15 +127,7 @@ impl Options {
             command.args(arguments);
             run_in_terminal(command, cancel)
         };
-        if self.binary.is_some() {
-            run(
-                "strip".as_ref(),
-                &["--strip-all".as_ref(), "-o".as_ref(), &folder.join("tidemill"), program],
-            )?;
-        } else {
-            // The profile has stripped it.
-            run("cp".as_ref(), &[program, &folder.join("tidemill")])?;
-        }
+        take(program, self.binary.as_deref(), &folder.join("tidemill"), cancel)?;
         run(here, &["man".as_ref(), "--out".as_ref(), &folder.join("man/man1")])?;
         for shell in SHELLS {
             let mut command = Command::new(here);
@@ -137,6 +151,44 @@ impl Options {
         run_in_terminal(tar, cancel)?;
         Ok(archive)
     }
+
+    /// Packs the function as AWS Lambda takes it: an archive with one program. Returns its name.
+    fn pack_function(&self, target: &str, program: &Path, cancel: &Cancel) -> Result<String, String> {
+        let archive = format!("tidemill-lambda-{}-{target}.zip", env!("CARGO_PKG_VERSION"));
+        let place = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+        let bootstrap = place.path().join(FUNCTION.program);
+        take(program, self.bootstrap.as_deref(), &bootstrap, cancel)?;
+        let mut touch = Command::new("touch");
+        // Two archives of the same commit are the same.
+        touch.arg(format!("--date=@{}", time_of_commit())).arg(&bootstrap);
+        run_in_terminal(touch, cancel)?;
+        let packed = place.path().join(&archive);
+        let mut zip = Command::new("zip");
+        zip.env("TZ", "UTC").args(["--quiet", "--no-extra", "--junk-paths"]).arg(&packed).arg(&bootstrap);
+        run_in_terminal(zip, cancel)?;
+        // `zip` adds to an archive that is already there, so it is made elsewhere.
+        let mut copy = Command::new("cp");
+        copy.arg(&packed).arg(self.out.join(&archive));
+        run_in_terminal(copy, cancel)?;
+        Ok(archive)
+    }
+}
+
+/// Copies a program. The profile has stripped it, unless it was given.
+fn take(program: &Path, given: Option<&Path>, to: &Path, cancel: &Cancel) -> Result<(), String> {
+    let mut command = match given {
+        Some(_) => {
+            let mut strip = Command::new("strip");
+            strip.args(["--strip-all", "-o"]).arg(to).arg(program);
+            strip
+        }
+        None => {
+            let mut copy = Command::new("cp");
+            copy.arg(program).arg(to);
+            copy
+        }
+    };
+    run_in_terminal(command, cancel)
 }
 
 /// Where the standard libraries are.
@@ -157,16 +209,19 @@ fn can_build_for(target: &str, sysroot: &Path) -> Result<(), String> {
     ))
 }
 
-fn build(target: &str, cancel: &Cancel) -> Result<PathBuf, String> {
-    let mut build =
-        cargo(&["build", "--profile", "dist", "--locked", "--package", "tidemill", "--bin", "tidemill"]);
-    build.args(["--features", FEATURES, "--target", target]).current_dir(workspace());
-    if target.starts_with("aarch64-") {
-        build.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+impl Build {
+    fn build(&self, target: &str, cancel: &Cancel) -> Result<PathBuf, String> {
+        let mut build = cargo(&["build", "--profile", "dist", "--locked", "--package", self.package]);
+        build.args(["--bin", self.program, "--features", self.features, "--target", target]);
+        build.current_dir(workspace());
+        if target.starts_with("aarch64-") {
+            build.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        }
+        run_in_terminal(build, cancel)?;
+        let folder =
+            env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+        Ok(folder.join(target).join("dist").join(self.program))
     }
-    run_in_terminal(build, cancel)?;
-    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    Ok(folder.join(target).join("dist/tidemill"))
 }
 
 /// Writes what the program consists of, in the format of CycloneDX.
@@ -226,7 +281,12 @@ mod tests {
     fn the_archive_is_for_this_kind_of_machine_unless_others_are_named() {
         assert_eq!(read("").unwrap().targets, [HOST]);
         assert_eq!(read("--target a --target b --out o").unwrap().targets, ["a", "b"]);
-        for wrong in ["--target", "--frobnicate x", "--binary t --target aarch64-unknown-linux-gnu"] {
+        for wrong in [
+            "--target",
+            "--frobnicate x",
+            "--binary t --target aarch64-unknown-linux-gnu",
+            "--bootstrap b --target aarch64-unknown-linux-gnu",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

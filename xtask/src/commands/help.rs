@@ -32,7 +32,8 @@ Commands:
                                [--kafka], which is paused and killed as well, [--transactional], the same with
                                transactions of Kafka, or [--attached], a table that was there before
   dist                         archives of the program for Linux, with man pages, completions, licences, an SBOM and checksums;
-                               [--target TRIPLE] [--binary FILE] packs this program instead of building one,
+                               and those of the function for AWS Lambda; [--target TRIPLE], [--binary FILE] packs this
+                               program instead of building one, [--bootstrap FILE] likewise the function,
                                [--out target/dist-archives]
   size                         count the lines of product code, by crate
   help                         show this
@@ -40,7 +41,7 @@ Commands:
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
                                mysql, chromium, spark, airflow, airflow3, boto3, openapi, smtp, formats, moto, kafka,
-                               spring, nexrender, cargo-deny, cargo-cyclonedx, go, curl, mount
+                               spring, nexrender, cargo-deny, cargo-cyclonedx, go, lambda, curl, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
   TIDEMILL_TEST_SPARK_HOME     a Spark to test with instead of one in the user's cache
@@ -59,6 +60,7 @@ Environment:
   TIDEMILL_TEST_CARGO_DENY     a cargo-deny to check the dependencies with, likewise
   TIDEMILL_TEST_CARGO_CYCLONEDX a cargo-cyclonedx, likewise
   TIDEMILL_TEST_GO_TOOLS       a folder with promtool, helm, kubeconform, compose and their schemas, likewise
+  TIDEMILL_TEST_LAMBDA_EMULATOR an emulator of AWS Lambda (aws-lambda-rie), likewise
   TIDEMILL_TEST_PICTURES       a folder for pictures of all pages of the dashboard
 ";
 

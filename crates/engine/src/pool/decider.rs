@@ -30,6 +30,8 @@ type Reply = oneshot::Sender<Result<Answer, PoolError>>;
 pub(super) enum Call {
     Command(Box<Command>, Reply),
     Watch(Watch),
+    /// Rest until the next call.
+    Rest(oneshot::Sender<()>),
 }
 
 pub(super) async fn run(
@@ -50,6 +52,7 @@ pub(super) async fn run(
         watches: Watches::default(),
         unclaimed: Vec::new(),
         failures: FailureLog::default(),
+        is_resting: false,
     };
     let mut gathered = Vec::with_capacity(AT_ONCE);
     let mut ticks = tokio::time::interval(TICK);
@@ -58,14 +61,19 @@ pub(super) async fn run(
         tokio::select! {
             // First, so that a flood of requests does not keep expired tickets alive.
             biased;
-            _instant = ticks.tick() => decider.tick().await,
+            _instant = ticks.tick(), if !decider.is_resting => decider.tick().await,
             count = calls.recv_many(&mut gathered, AT_ONCE) => {
                 if count == 0 {
                     return;
                 }
+                if std::mem::take(&mut decider.is_resting) {
+                    // First, because much may have expired meanwhile.
+                    ticks.reset();
+                    decider.tick().await;
+                }
                 decider.decide(std::mem::take(&mut gathered)).await;
             }
-            _woken = wakeup.wait(LOOK) => decider.look().await,
+            _woken = wakeup.wait(LOOK), if !decider.is_resting => decider.look().await,
         }
     }
 }
@@ -81,12 +89,15 @@ struct Decider {
     /// Granted to callers that were gone before the answer.
     unclaimed: Vec<Command>,
     failures: FailureLog,
+    /// Until the next call.
+    is_resting: bool,
 }
 
 impl Decider {
     async fn decide(&mut self, calls: Vec<Call>) {
         let mut commands = Vec::with_capacity(calls.len());
         let mut replies = Vec::with_capacity(calls.len());
+        let mut rests = Vec::new();
         for call in calls {
             match call {
                 Call::Command(command, reply) => {
@@ -94,6 +105,7 @@ impl Decider {
                     replies.push(reply);
                 }
                 Call::Watch(watch) => self.watches.add(watch),
+                Call::Rest(reply) => rests.push(reply),
             }
         }
         self.beats(&mut commands, &mut replies).await;
@@ -108,6 +120,11 @@ impl Decider {
             self.passes(&unclaimed, Lapses::Left).await;
         }
         self.watches.call(&self.cache);
+        for reply in rests {
+            self.is_resting = true;
+            // The caller may be gone.
+            let _gone = reply.send(());
+        }
     }
 
     /// Renews tickets that are running, which needs no pass; the other heartbeats remain for one.

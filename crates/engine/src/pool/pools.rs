@@ -135,6 +135,16 @@ impl Pools {
         Ok(self.directory.find(external_id))
     }
 
+    /// Lets the decider finish what it does. Then it does nothing until the next request: no transaction is open and nothing
+    /// expires. For a process that is about to be frozen, and would keep its locks.
+    pub async fn rest(&self) {
+        let (reply, resting) = oneshot::channel();
+        if self.calls.send(Call::Rest(reply)).await.is_ok() {
+            // No answer: the decider has ended, which is the same.
+            let _ended = resting.await;
+        }
+    }
+
     /// What this process decided about requests since the last call, by pool.
     pub fn take_sums(&self) -> BTreeMap<PoolName, Sums> {
         self.meter.take()

@@ -20,6 +20,8 @@ const LOG_CHARS_MAX: usize = 4096;
 /// The same before encoding.
 const LOG_BYTES_MAX: usize = LOG_CHARS_MAX / 4 * 3;
 const VERSION: &str = "$LATEST";
+/// The type of an error about the payload.
+pub(super) const INVALID_REQUEST: &str = "InvalidRequest";
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
@@ -110,8 +112,7 @@ impl Reply {
             Self::Failed(error) => {
                 // As when the agent's own function fails on its input. Clients expect the stack trace.
                 let message = error.to_string();
-                let body =
-                    json!({ "errorMessage": message, "errorType": "InvalidRequest", "stackTrace": [] });
+                let body = json!({ "errorMessage": message, "errorType": INVALID_REQUEST, "stackTrace": [] });
                 ([("x-amz-function-error", "Unhandled")], json_body(StatusCode::OK, &body)).into_response()
             }
             Self::Accepted => (StatusCode::ACCEPTED, Body::empty()).into_response(),

@@ -49,9 +49,13 @@ impl Notifier {
         }
     }
 
-    /// Waits until everything has been sent.
-    pub(super) async fn flush(&self) {
+    pub(crate) async fn send_pending(&self) {
         self.queue.send().await;
+    }
+
+    /// Waits until everything has been sent, and stops listening.
+    pub(super) async fn flush(&self) {
+        self.send_pending().await;
         if let Some(listener) = self.listener.get() {
             listener.abort();
         }

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tidemill-server",
         &["tidemill-api", "tidemill-aws", "tidemill-domain", "tidemill-engine", "tidemill-store"],
     ),
+    ("tidemill-lambda", &["tidemill-domain", "tidemill-engine", "tidemill-server", "tidemill-store"]),
     (
         "tidemill-declare",
         &[
@@ -67,6 +68,7 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("toml", "tidemill"),
     ("axum", "tidemill-server"),
     ("lettre", "tidemill-server"),
+    ("lambda_runtime", "tidemill-lambda"),
     ("cel", "tidemill-declare"),
     ("saphyr-parser", "tidemill-declare"),
     ("rdkafka", "tidemill-kafka"),
@@ -156,6 +158,8 @@ fn a_planted_arrow_is_found() {
         ("tidemill-kafka", "tidemill-store"),
         ("tidemill-nexrender", "tidemill-store"),
         ("tidemill-server", "tidemill-nexrender"),
+        ("tidemill-server", "lambda_runtime"),
+        ("tidemill-lambda", "tidemill"),
         ("tidemill-server", "tidemill-declare"),
         ("tidemill-store", "tidemill-engine"),
         ("tidemill-new", "serde"),
