@@ -158,6 +158,8 @@ impl RenderPurge<'_> {
         let Some(RenderFiles { places, staging, posters, films, targets }) = self.files else {
             return Ok(());
         };
+        // Nothing goes if one of them cannot be found.
+        let published = self.published(record, places)?;
         if let Some(path) = &record.staged_path
             && let Some(staged) = places.kept(path)?
         {
@@ -168,17 +170,8 @@ impl RenderPurge<'_> {
         {
             posters.discard(&poster).await?;
         }
-        for path in [&record.output_path, &record.previous_output_path] {
-            // A render that is not published on the NAS has the URL of an object here.
-            for film in
-                self.films(record, path.as_deref()).iter().filter(|film| url(Path::new(film)).is_none())
-            {
-                let place = places.local(film).ok_or_else(|| {
-                    let why = format!("no line of the path map covers {film}; add one to render.paths");
-                    Trouble::new(Failure::PathNotMapped, &why)
-                })?;
-                films.discard(&place).await?;
-            }
+        for film in &published {
+            films.discard(film).await?;
         }
         let noted = record.output_objects.iter().flat_map(|urls| urls.lines());
         let objects: BTreeSet<String> = noted.flat_map(|object| self.films(record, Some(object))).collect();
@@ -186,6 +179,21 @@ impl RenderPurge<'_> {
             films.discard_object(object).await?;
         }
         Ok(())
+    }
+
+    /// The published files on the NAS that go with this render, as this host sees them.
+    fn published(&self, record: &RenderRecord, places: &Places) -> Result<Vec<LocalPath>, Trouble> {
+        let noted = [&record.output_path, &record.previous_output_path].into_iter();
+        let films = noted.flat_map(|path| self.films(record, path.as_deref()));
+        // A render that is not published on the NAS has the URL of an object here.
+        let films = films.filter(|film| url(Path::new(film)).is_none());
+        let place = |film: String| {
+            places.local(&film).ok_or_else(|| {
+                let why = format!("no line of the path map covers {film}; add one to render.paths");
+                Trouble::new(Failure::PathNotMapped, &why)
+            })
+        };
+        films.map(place).collect()
     }
 
     /// Files of nodes and pictures that no render has any more. A NAS that is away does not undo the rest.
