@@ -39,6 +39,11 @@ impl Memory {
         std::env::var_os(GIVEN).map(|folder| Self(folder.into()))
     }
 
+    /// Does not let a program remove the folder of another run.
+    pub(crate) fn keep_from(command: &mut Command) {
+        command.env_remove(GIVEN);
+    }
+
     /// Has a program write there.
     pub(crate) fn give(&self, command: &mut Command) {
         command.env("TMPDIR", &self.0).env(GIVEN, &self.0);

@@ -8,13 +8,13 @@
 use crate::memory::Memory;
 use std::env;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Tells the child that it is the child.
+/// Tells the child that it is the child: it has the process id of its parent. Programs further down have it, too.
 const MARK: &str = "TIDEMILL_XTASK_SUPERVISED";
 
 /// Whether the work is to end early.
@@ -43,7 +43,7 @@ pub(crate) fn run_on(
     place: impl FnOnce() -> Option<Memory>,
     work: impl FnOnce(&Cancel) -> ExitCode,
 ) -> ExitCode {
-    if env::var_os(MARK).is_some() {
+    if env::var(MARK).is_ok_and(|parent| parent == parent_id().to_string()) {
         let cancel = Cancel::default();
         let watcher = cancel.clone();
         thread::spawn(move || {
@@ -62,10 +62,11 @@ pub(crate) fn run_on(
 
 fn supervise(arguments: &[String], place: Option<&Memory>) -> std::io::Result<ExitCode> {
     let mut command = Command::new(env::current_exe()?);
+    Memory::keep_from(&mut command);
     if let Some(memory) = place {
         memory.give(&mut command);
     }
-    command.args(arguments).env(MARK, "1").stdin(Stdio::piped()).process_group(0);
+    command.args(arguments).env(MARK, std::process::id().to_string()).stdin(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     // Waiting would close the pipe, and the child would think that we are gone.
     let pipe = child.stdin.take();

@@ -163,6 +163,9 @@ fn what_cannot_be_built_here_is_told_before_anything_is_built() {
     let out = tempfile::tempdir().unwrap();
     let mut other = Command::new(XTASK);
     other.args(["dist", "--target", "riscv64gc-unknown-linux-musl", "--out"]).arg(out.path().join("none"));
+    // A run of all tests has these, and its folder is still needed.
+    let memory = tempfile::tempdir().unwrap();
+    other.env("TIDEMILL_XTASK_SUPERVISED", "1").env("TIDEMILL_TEST_MEMORY", memory.path());
 
     let done = ran(&mut other);
 
@@ -172,4 +175,5 @@ fn what_cannot_be_built_here_is_told_before_anything_is_built() {
         "{told}"
     );
     assert!(!out.path().join("none").exists());
+    assert!(memory.path().exists());
 }
