@@ -100,7 +100,8 @@ pub(super) struct Vitals {
     pub(super) poll: Option<Monotonic>,
     /// The last check of the farm, the storage and the inspector.
     pub(super) checked: Option<(Monotonic, [Option<Trouble>; 3])>,
-    /// Whether the waits of renders were ended since the last check that failed, or the first failure of a render.
+    /// Whether the waits of renders were ended since the last check that failed, the last pause, or the first failure of a
+    /// render.
     pub(super) has_ended_waits: bool,
     /// The last response time of the farm.
     pub(super) farm_took: Option<Duration>,
@@ -113,6 +114,8 @@ impl Vitals {
     pub(super) fn pause(&mut self, code: Code, message: &str, now: Monotonic) -> bool {
         let since = self.paused.as_ref().map(|(_, _, since)| *since);
         self.paused = Some((code, message.to_owned(), since.unwrap_or(now)));
+        // All may be well again before a check sees that it was not.
+        self.has_ended_waits = false;
         since.is_none()
     }
 
@@ -191,13 +194,14 @@ mod tests {
 
     #[test]
     fn a_pause_counts_from_its_first_reason() {
-        let mut vitals = Vitals::default();
+        let mut vitals = Vitals { has_ended_waits: true, ..Vitals::default() };
 
         assert!(vitals.pause(Code::NexrenderSecretRefused, "403", at(5)));
         assert!(!vitals.pause(Code::NasNotMounted, "empty", at(7)));
 
         let paused = read(&vitals, 15).paused.unwrap();
         assert_eq!((paused.code, paused.since), (Code::NasNotMounted, Duration::from_secs(10)));
+        assert!(!vitals.has_ended_waits, "the next check that passes ends the waits");
         assert!(vitals.paused.take().is_some() && read(&vitals, 15).paused.is_none());
     }
 }
