@@ -176,7 +176,7 @@ impl Options {
 
 /// Copies a program. The profile has stripped it, unless it was given.
 fn take(program: &Path, given: Option<&Path>, to: &Path, cancel: &Cancel) -> Result<(), String> {
-    let mut command = match given {
+    let command = match given {
         Some(_) => {
             let mut strip = Command::new("strip");
             strip.args(["--strip-all", "-o"]).arg(to).arg(program);
