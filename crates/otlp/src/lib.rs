@@ -2,11 +2,10 @@
 //!
 //! Work never waits for the receiver. Queues are bounded, threads of their own send, and what does not fit is dropped.
 
-mod metrics;
 mod place;
+mod prometheus;
 mod send;
 
-use metrics::Times;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
@@ -17,6 +16,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use percent_encoding::percent_decode_str;
+use prometheus::Times;
 use send::Sender;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -133,7 +133,7 @@ impl Otlp {
     /// Sends the numbers of a text in the format of Prometheus. A failure is logged, and the next text has them again.
     pub async fn send_metrics(&self, text: &str, now: Timestamp) {
         let times = Times { started: self.started, now };
-        if let Some(body) = metrics::encoded(text, &self.resource, times) {
+        if let Some(body) = prometheus::encoded(text, &self.resource, times) {
             self.sender.post(&format!("{}/v1/metrics", self.endpoint), &self.headers, body).await;
         }
     }

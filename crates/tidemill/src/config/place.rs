@@ -215,6 +215,7 @@ mod tests {
                 "outbox",
                 "render",
                 "lambda",
+                "telemetry",
                 "log",
                 "output",
                 "color",

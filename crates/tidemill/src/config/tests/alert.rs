@@ -266,7 +266,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alerts]\nx = 1",
         (1, 2),
         "alerts",
-        "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections",
+        "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, telemetry, log, output, color, alert, jwt, connections",
         "did you mean alert?",
     );
     let name = "a name has 1 to 63 of a-z, 0-9, _ and -, and starts with a letter";

@@ -17,7 +17,7 @@ fn check(toml: impl AsRef<[u8]>, code: Code, place: (usize, usize), what: &str, 
     assert_eq!(problem.fix(), fix);
 }
 
-const TOP: &str = "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections";
+const TOP: &str = "the top-level names are database, process, server, jobs, pools, outbox, render, lambda, telemetry, log, output, color, alert, jwt, connections";
 
 #[test]
 fn an_unknown_key_is_reported_with_its_neighbours() {

@@ -88,7 +88,9 @@ impl<'t> Sample<'t> {
                 sum.data_points.extend(count.map(|count| self.number(count, times)));
             }
             Some(Data::Gauge(gauge)) => {
-                let level = self.value.parse().ok().map(Value::AsDouble);
+                // NaN says that there is no number, such as a share of nothing.
+                let level =
+                    self.value.parse().ok().filter(|level: &f64| !level.is_nan()).map(Value::AsDouble);
                 gauge.data_points.extend(level.map(|level| self.number(level, times)));
             }
             Some(Data::Histogram(histogram)) => {
@@ -184,6 +186,7 @@ a_total 2
 
 # TYPE b gauge
 b{pool=\"A, {B}=\\n\"} -0.5
+b{pool=\"C\"} NaN
 
 # HELP c_seconds How long.
 # TYPE c_seconds histogram
@@ -231,6 +234,7 @@ d{quantile=\"0.5\"} 1
         let Some(Data::Gauge(gauge)) = &metrics[1].data else { panic!("{metrics:?}") };
         assert_eq!(labels(&gauge.data_points[0].attributes), [pair("pool", "A, {B}=\n")]);
         assert_eq!(gauge.data_points[0].value, Some(Value::AsDouble(-0.5)));
+        assert_eq!(gauge.data_points.len(), 1, "one that is unknown is left out");
     }
 
     #[test]
