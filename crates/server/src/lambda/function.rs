@@ -196,6 +196,9 @@ impl Function {
         self.state.pools().rest().await;
         self.state.store().flush().await;
         // Transactions that only read end a little after they are dropped. The only connection is free once they have.
-        drop(self.state.store().alone_reading().await);
+        if let Ok(tx) = self.state.store().alone_reading().await {
+            // Behind a transaction pooler this is a transaction, too.
+            let _ended = tx.rollback().await;
+        }
     }
 }
