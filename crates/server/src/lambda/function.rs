@@ -169,7 +169,7 @@ impl Function {
 
     async fn answer(&self, event: &Value, request_id: &str) -> Result<Value, FunctionError> {
         if http_event::is_http(event) {
-            return http_event::serve(self.router.clone(), event).await;
+            return Ok(http_event::serve(self.router.clone(), event).await?);
         }
         let principal = Principal {
             name: INVOKER.to_owned(),
