@@ -58,10 +58,13 @@ impl Sandbox {
     /// The function, with a connection that works.
     async fn ready(&self) -> Result<Function, FunctionError> {
         let kept = self.function.lock().await.take();
-        match kept {
-            Some(function) if function.is_connected().await => Ok(function),
-            _ => self.open().await,
+        // One that is not connected ends first: there may be no room for two connections.
+        if let Some(function) = kept
+            && function.is_connected().await
+        {
+            return Ok(function);
         }
+        self.open().await
     }
 
     async fn open(&self) -> Result<Function, FunctionError> {

@@ -53,6 +53,11 @@ impl Directory {
         Ok(())
     }
 
+    /// So that each is looked up again.
+    fn forget(&self) {
+        locked(&self.names).clear();
+    }
+
     fn find(&self, external_id: i64) -> Option<PoolName> {
         locked(&self.names).get(&external_id).cloned()
     }
@@ -143,6 +148,8 @@ impl Pools {
             // No answer: the decider has ended, which is the same.
             let _ended = resting.await;
         }
+        // The decider keeps them current, except while it rests.
+        self.directory.forget();
     }
 
     /// What this process decided about requests since the last call, by pool.

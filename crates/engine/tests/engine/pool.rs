@@ -23,6 +23,7 @@ tidemill_store::on_both![
     a_pool_whose_row_is_damaged_stops_nobody_else,
     many_clients_at_two_servers_never_get_more_than_there_is,
     who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again,
+    a_number_that_moved_to_another_pool_during_a_rest_is_looked_up_again,
 ];
 
 /// Far longer than anything here takes, so that a hang is seen.
@@ -339,4 +340,51 @@ async fn who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again(scr
     let version = tx.pools().find(&pool("adw")).await.unwrap().unwrap().version;
     let records = tx.pools().verify(&pool("adw")).await.unwrap().unwrap().records;
     assert!(records < 12, "{records} records by version {version}");
+}
+
+async fn a_number_that_moved_to_another_pool_during_a_rest_is_looked_up_again(scratch: Scratch) {
+    let site = Site::on(scratch).await;
+    let (first, second) = (site.create("adw", 10).await, site.create("emr", 10).await);
+    site.set(&Settings { external_id: Some(4), ..first.clone() }).await;
+    let server = site.server().await;
+    assert_eq!(server.by_external_id(4).await.unwrap(), Some(pool("adw")));
+
+    server.rest().await;
+    site.set(&first).await;
+    site.set(&Settings { external_id: Some(4), ..second }).await;
+
+    assert_eq!(server.by_external_id(4).await.unwrap(), Some(pool("emr")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_rests_expires_nothing_until_the_next_request_which_gets_what_has_expired() {
+    let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+    let hour = Duration::from_secs(3600);
+    let start = async || {
+        let scratch = Scratch::file();
+        let store = scratch.store(Some(clock.clone())).await.unwrap();
+        let site = Site { scratch, store: store.clone() };
+        let settings = site.create("adw", 10).await;
+        site.set(&Settings { max_hold: hour / 2, ..settings }).await;
+        let server = Pools::start(store, PoolOptions::default());
+        assert!(is_admitted(&server.acquire(&ask("a", "adw", 10), Duration::ZERO).await.unwrap()));
+        (site, server)
+    };
+    let (site, server) = start().await;
+    let (awake_site, awake) = start().await;
+
+    server.rest().await;
+    // Two of its turns of the one that is awake: the other would have had one in between.
+    clock.advance(hour);
+    awake_site.until_usage("adw", 0).await;
+    assert!(is_admitted(&awake.acquire(&ask("b", "adw", 10), Duration::ZERO).await.unwrap()));
+    clock.advance(hour);
+    awake_site.until_usage("adw", 0).await;
+    assert_eq!(site.usage("adw").await, 10, "it does not rest");
+
+    assert!(is_admitted(&server.acquire(&ask("b", "adw", 10), Duration::ZERO).await.unwrap()));
+    // It is awake again.
+    clock.advance(hour);
+    site.until_usage("adw", 0).await;
+    site.audit("adw").await;
 }

@@ -33,6 +33,16 @@ async fn end_connections(site: &Site) -> i64 {
     ended
 }
 
+/// How many transactions on the database wait for their client.
+async fn open_transactions(site: &Site) -> i64 {
+    let mut tx = site.store.read().await.unwrap();
+    let sql = "select count(*) from pg_stat_activity
+               where datname = current_database() and state like 'idle in transaction%'";
+    let open = sqlx::query_scalar(sql).fetch_one(tx.postgres().unwrap()).await.unwrap();
+    tx.rollback().await.unwrap();
+    open
+}
+
 #[tokio::test]
 async fn a_connection_that_was_closed_meanwhile_is_replaced() {
     let Some(site) = Site::new().await else { return };
@@ -40,6 +50,7 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced() {
     assert_eq!(emulator.invoke(&acquire("run-1", 8))["allowed"], true);
 
     let frozen = Frozen::new(emulator.function());
+    assert_eq!(open_transactions(&site).await, 0);
     assert_eq!(end_connections(&site).await, 1, "the function has one connection");
     drop(frozen);
     let released = emulator.invoke(&release("run-1"));

@@ -105,3 +105,17 @@ async fn a_request_that_waits_is_answered_before_the_timeout_of_the_function() {
 
     assert_eq!((status, &waits["state"]), (202, &json!("waiting")), "{waits}");
 }
+
+#[tokio::test]
+async fn no_token_is_in_the_log() {
+    let Some(site) = Site::new().await else { return };
+    let requester = token(&site, Role::Requester).await;
+    let variables = [("TIDEMILL_DATABASE_URL", site.scratch.url()), ("TIDEMILL_LOG_LEVEL", "trace")];
+    let emulator = Emulator::start(&site.emulator, LONG, &variables);
+
+    let (status, granted) =
+        ask(&emulator, "POST", "/api/v1/requests", Some(&requester), &request("run-1", 8, 0));
+
+    assert_eq!(status, 200, "{granted}");
+    assert!(!emulator.log().contains(&requester), "{}", emulator.log());
+}

@@ -169,7 +169,7 @@ impl Function {
 
     async fn answer(&self, event: &Value, request_id: &str) -> Result<Value, FunctionError> {
         if http_event::is_http(event) {
-            return http_event::serve(self.router.clone(), event).await;
+            return Ok(http_event::serve(self.router.clone(), event).await?);
         }
         let principal = Principal {
             name: INVOKER.to_owned(),
@@ -196,6 +196,9 @@ impl Function {
         self.state.pools().rest().await;
         self.state.store().flush().await;
         // Transactions that only read end a little after they are dropped. The only connection is free once they have.
-        drop(self.state.store().alone_reading().await);
+        if let Ok(tx) = self.state.store().alone_reading().await {
+            // Behind a transaction pooler this is a transaction, too.
+            let _ended = tx.rollback().await;
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! HTTP requests as AWS Lambda passes them to a function: the payload format 2.0 of function URLs and of API Gateway.
 
-use super::FunctionError;
 use crate::api::pool::emr_agent::BadField;
 use crate::problem::Problem;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -52,16 +51,27 @@ struct Http {
     source_ip: Option<IpAddr>,
 }
 
+/// Whether the event is from a gateway, in whatever format: its sender needs a token, unlike that of a direct call.
 pub(super) fn is_http(event: &Value) -> bool {
-    event.pointer("/requestContext/http").is_some()
+    event.get("requestContext").is_some()
 }
 
-/// Passes the request to the router. Also an error is an answer.
-pub(super) async fn serve(router: Router, event: &Value) -> Result<Value, FunctionError> {
-    let event = HttpEvent::deserialize(event)
-        .map_err(|error| BadField::new("request", format!("it is no HTTP request of format 2.0: {error}")))?;
-    let Ok(response) = router.oneshot(event.request()?).await;
-    answer(response).await
+/// Passes the request to the router. An error is an answer, too, unless the format is unknown.
+pub(super) async fn serve(router: Router, event: &Value) -> Result<Value, BadField> {
+    let event = HttpEvent::deserialize(event).map_err(|error| {
+        let why = format!(
+            "it is no HTTP request of the payload format 2.0; set this format in API Gateway: {error}"
+        );
+        BadField::new("request", why)
+    })?;
+    let response = match event.request() {
+        Ok(request) => {
+            let Ok(response) = router.oneshot(request).await;
+            response
+        }
+        Err(error) => Problem::from(error).into_response(),
+    };
+    Ok(answer(response).await)
 }
 
 impl HttpEvent {
@@ -100,21 +110,28 @@ impl HttpEvent {
     }
 }
 
-async fn answer(response: Response) -> Result<Value, FunctionError> {
-    let (parts, body) = response.into_parts();
-    let bytes = to_bytes(body, ANSWER_BYTES_MAX).await.map_err(|_| {
-        Problem::new(Code::TooLarge, "the answer is larger than 4 MiB", "ask for less, with `limit`")
-    })?;
+async fn answer(response: Response) -> Value {
+    let (mut parts, body) = response.into_parts();
+    let bytes = match to_bytes(body, ANSWER_BYTES_MAX).await {
+        Ok(bytes) => bytes,
+        Err(_) => {
+            let problem =
+                Problem::new(Code::TooLarge, "the answer is larger than 4 MiB", "ask for less, with `limit`");
+            let (instead, body) = problem.into_response().into_parts();
+            parts = instead;
+            to_bytes(body, ANSWER_BYTES_MAX).await.unwrap_or_default()
+        }
+    };
     let (body, is_base64) = match String::from_utf8(bytes.into()) {
         Ok(text) => (text, false),
         Err(error) => (STANDARD.encode(error.as_bytes()), true),
     };
-    Ok(json!({
+    json!({
         "statusCode": parts.status.as_u16(),
         "headers": headers(&parts.headers),
         "body": body,
         "isBase64Encoded": is_base64,
-    }))
+    })
 }
 
 /// One value per name: no route of pools sends a name twice.
@@ -207,5 +224,35 @@ mod tests {
             assert!(request(&event).is_err(), "{place}");
         }
         assert!(is_http(&event(|_| {})) && !is_http(&json!({ "action": "status" })));
+    }
+
+    #[tokio::test]
+    async fn an_event_of_another_format_is_no_direct_call() {
+        let other = json!({
+            "version": "1.0",
+            "path": "/acquire",
+            "httpMethod": "POST",
+            "action": "status",
+            "requestContext": { "stage": "prod" },
+        });
+
+        let error = serve(Router::new(), &other).await.unwrap_err();
+
+        assert!(is_http(&other) && error.to_string().contains("payload format 2.0"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_error_is_an_answer_with_its_status() {
+        let broken = event(|event| event["isBase64Encoded"] = json!(true));
+        let refused = serve(Router::new(), &broken).await.unwrap();
+        let large = answer("x".repeat(ANSWER_BYTES_MAX + 1).into_response()).await;
+
+        for (answer, status, detail) in
+            [(refused, 400, "body: it is not base64"), (large, 413, "larger than 4 MiB")]
+        {
+            assert_eq!(answer["statusCode"], status, "{answer}");
+            assert_eq!(answer["headers"]["content-type"], "application/problem+json");
+            assert!(answer["body"].as_str().unwrap().contains(detail), "{answer}");
+        }
     }
 }
