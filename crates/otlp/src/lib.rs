@@ -17,8 +17,8 @@ use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use percent_encoding::percent_decode_str;
 use prometheus::Times;
-use send::Sender;
-use std::collections::HashMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use send::{Receiver, Sender};
 use std::time::Duration;
 use tidemill_domain::time::Timestamp;
 use tokio::runtime::Handle;
@@ -50,9 +50,9 @@ pub struct OtlpOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtlpError {
-    #[error("the URL of the receiver is not one")]
+    #[error("the endpoint is no URL of http or https without a query")]
     Endpoint,
-    #[error("a header is not NAME=VALUE")]
+    #[error("a header is not NAME=VALUE, or has characters that headers cannot have")]
     Header,
     /// A variable of OpenTelemetry has a value that its SDK does not accept.
     #[error("OpenTelemetry refuses its settings")]
@@ -65,18 +65,16 @@ pub struct Otlp {
     tracer: SdkTracerProvider,
     logger: SdkLoggerProvider,
     resource: Resource,
-    sender: Sender,
-    endpoint: String,
-    headers: HashMap<String, String>,
+    metrics: Sender,
     started: Timestamp,
 }
 
 impl Otlp {
     /// Prepares to send on this runtime, which must be there until [`stop`](Self::stop) returns. Nothing connects yet.
     pub fn start(options: OtlpOptions, runtime: Handle) -> Result<Self, OtlpError> {
-        let endpoint = options.endpoint.trim_end_matches('/').to_owned();
-        let sender = Sender::new(&endpoint, runtime)?;
-        let headers = headers(&options.headers)?;
+        let receiver = Receiver::new(&options.endpoint, headers(&options.headers)?, runtime)?;
+        let (traces, metrics, logs) =
+            (receiver.sender("traces"), receiver.sender("metrics"), receiver.sender("logs"));
         let resource = Resource::builder()
             .with_service_name(options.service)
             .with_attributes([
@@ -86,29 +84,27 @@ impl Otlp {
             .build();
         let spans = SpanExporter::builder()
             .with_http()
-            .with_http_client(sender.clone())
+            .with_endpoint(traces.url())
+            .with_http_client(traces)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{endpoint}/v1/traces"))
-            .with_headers(headers.clone())
             .with_timeout(TIMEOUT)
             .build()
             .map_err(OtlpError::Settings)?;
-        let logs = LogExporter::builder()
+        let records = LogExporter::builder()
             .with_http()
-            .with_http_client(sender.clone())
+            .with_endpoint(logs.url())
+            .with_http_client(logs)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(format!("{endpoint}/v1/logs"))
-            .with_headers(headers.clone())
             .with_timeout(TIMEOUT)
             .build()
             .map_err(OtlpError::Settings)?;
         let tracer =
             SdkTracerProvider::builder().with_batch_exporter(spans).with_resource(resource.clone()).build();
         let logger =
-            SdkLoggerProvider::builder().with_batch_exporter(logs).with_resource(resource.clone()).build();
+            SdkLoggerProvider::builder().with_batch_exporter(records).with_resource(resource.clone()).build();
         place::install();
         let started = options.started;
-        Ok(Self { tracer, logger, resource, sender, endpoint, headers, started })
+        Ok(Self { tracer, logger, resource, metrics, started })
     }
 
     /// Makes spans of the level `info` parts of traces. Events are logs, and not repeated in spans.
@@ -134,7 +130,7 @@ impl Otlp {
     pub async fn send_metrics(&self, text: &str, now: Timestamp) {
         let times = Times { started: self.started, now };
         if let Some(body) = prometheus::encoded(text, &self.resource, times) {
-            self.sender.post(&format!("{}/v1/metrics", self.endpoint), &self.headers, body).await;
+            self.metrics.post(body).await;
         }
     }
 
@@ -158,19 +154,17 @@ pub fn is_for_people(about: &Metadata<'_>) -> bool {
     !about.target().starts_with("opentelemetry") || about.name().ends_with("DroppingStarted")
 }
 
-fn headers(text: &str) -> Result<HashMap<String, String>, OtlpError> {
-    let given = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    given
-        .map(|part| {
-            let (name, value) = part.split_once('=').ok_or(OtlpError::Header)?;
-            let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| OtlpError::Header)?;
-            let is_name = !name.trim().is_empty() && name.trim().bytes().all(|byte| byte.is_ascii_graphic());
-            if is_name && !value.chars().any(char::is_control) {
-                return Ok((name.trim().to_owned(), value.into_owned()));
-            }
-            Err(OtlpError::Header)
-        })
-        .collect()
+fn headers(text: &str) -> Result<HeaderMap, OtlpError> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(header).collect()
+}
+
+fn header(part: &str) -> Result<(HeaderName, HeaderValue), OtlpError> {
+    let (name, value) = part.split_once('=').ok_or(OtlpError::Header)?;
+    let name = name.trim().parse::<HeaderName>().map_err(|_| OtlpError::Header)?;
+    let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| OtlpError::Header)?;
+    let mut value = HeaderValue::from_str(&value).map_err(|_| OtlpError::Header)?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 #[cfg(test)]
@@ -179,12 +173,14 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_opentelemetry_writes_them() {
-        let read = headers("authorization=Bearer%20abc==, x-tenant = ops ,").unwrap();
+        let read = headers("authorization=Bearer%20abc==, X-Tenant = ops, x-percent=%2541 ,").unwrap();
 
         assert_eq!(read.get("authorization").unwrap(), "Bearer abc==");
         assert_eq!(read.get("x-tenant").unwrap(), "ops");
+        assert_eq!(read.get("x-percent").unwrap(), "%41", "decoded once");
         assert_eq!(headers("").unwrap().len(), 0);
-        for bad in ["authorization", "=x", "a b=c", "a=%0d%0ab", "a=%ff"] {
+        assert!(!format!("{read:?}").contains("abc"), "{read:?}");
+        for bad in ["authorization", "=x", "a b=c", "a(b=c", "a=%0d%0ab", "a=%ff", "a=%C3%BC"] {
             assert!(matches!(headers(bad), Err(OtlpError::Header)), "{bad}");
         }
     }

@@ -199,7 +199,7 @@ impl App {
         let ended = runtime.block_on(async {
             let metrics_interval = context.settings().telemetry.metrics_interval;
             if let Some(otlp) = otlp.clone() {
-                tokio::spawn(telemetry::run_otlp(otlp, metrics_interval));
+                telemetry::run_otlp(otlp, metrics_interval);
             }
             let ended = match interval {
                 Some(interval) => watch::run(interval, again, &context).await,

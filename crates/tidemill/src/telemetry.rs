@@ -107,13 +107,16 @@ pub(crate) fn start_otlp(
     Ok(Some(otlp))
 }
 
-/// Sends the numbers again and again, for as long as it is let. The last ones are for [`stop_otlp`].
-pub(crate) async fn run_otlp(otlp: Otlp, every: Duration) {
+/// Starts to count, and sends the numbers again and again. The last ones are for [`stop_otlp`]. Needs a runtime.
+pub(crate) fn run_otlp(otlp: Otlp, every: Duration) {
+    // Not in the task, which may begin after the work that it counts.
     let Some(metrics) = start_metrics() else { return };
-    loop {
-        tokio::time::sleep(every).await;
-        otlp.send_metrics(&metrics.render(), SystemClock::new().now()).await;
-    }
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            otlp.send_metrics(&metrics.render(), SystemClock::new().now()).await;
+        }
+    });
 }
 
 /// Sends what is left.

@@ -12,7 +12,7 @@ use tidemill_store::job::{ExecutionDetail, LaunchRequest, Launched};
 use tidemill_store::{StoreError, Tx, trace};
 use tokio::sync::MutexGuard;
 use tracing::Span;
-use tracing::field::{Empty, display};
+use tracing::field::Empty;
 
 const TRIES_MAX: u32 = 10;
 
@@ -210,14 +210,19 @@ impl Launching<'_> {
             by: self.launcher.process().id(),
             actor,
         };
-        let span =
-            tracing::info_span!("job", job = job.name(), execution.id = Empty, otel.status_code = Empty);
-        trace::follow(&span, self.parent);
         let launched = tx.jobs().launch(&request).await?;
         let launched =
             launched.map_err(|refusal| JobError::Refused { job: job.name().to_owned(), refusal })?;
         let execution = launched.execution;
-        span.record("execution.id", display(execution));
+        // No child for `tracing`, which would keep the span of a request open until the job ends.
+        let span = tracing::info_span!(
+            parent: None,
+            "job",
+            job = job.name(),
+            execution.id = %execution,
+            otel.status_code = Empty
+        );
+        trace::follow(&span, self.parent.or_else(trace::current));
         if let Some(place) = trace::place(&span) {
             tx.jobs().note_trace(execution, &place.to_string()).await?;
         }

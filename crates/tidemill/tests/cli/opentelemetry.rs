@@ -120,16 +120,23 @@ fn a_job_that_a_request_launches_is_in_the_trace_of_the_request() {
     let Some(receiver) = Receiver::start() else { return };
     let stage = sending(with_job(Stage::new()), &receiver.endpoint)
         .with("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+        .with("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=theirs")
+        .with("TIDEMILL_TELEMETRY_HEADERS", "authorization=Bearer%20ours%2541")
         .with("TIDEMILL_PROCESS_NAME", "server-1")
         .with("TIDEMILL_OUTBOX_SINK", "file:events.jsonl")
         .with("TIDEMILL_LOG_LEVEL", "debug");
     let served = Served::start(&stage, &[]);
+    let (launch, parameters) = ("/api/v1/jobs/load/executions", r#"{"parameters":{"day":"1"}}"#);
 
-    let (status, launched) = post(&served, "/api/v1/jobs/load/executions", "{}");
+    let (status, launched) = post(&served, launch, parameters);
     assert_eq!(status, 202, "{launched}");
     let events = events(&stage, 3);
     let path = format!("/api/v1/executions/{}", launched["id"]);
     until("the job completes", || served.get(&path, None).1.contains("\"COMPLETED\"").then_some(()));
+    // Of another trace: it has no span of a job, because it is refused.
+    let json = format!("content-type: application/json\r\ncontent-length: {}\r\n", parameters.len());
+    let (status, refused) = ask(&served.address, "POST", launch, &json, parameters);
+    assert_eq!(status, 409, "{refused}");
     // Nothing is due for seconds: the end sends what there is.
     end(served);
 
@@ -138,10 +145,11 @@ fn a_job_that_a_request_launches_is_in_the_trace_of_the_request() {
     assert_eq!(request["parent"], CALLER);
     assert_eq!((&job["parent"], &step["parent"]), (&request["id"], &job["id"]));
     assert_eq!(chunk["parent"], step["id"]);
+    assert_eq!(receiver.received("span").iter().filter(|span| span["name"] == "job").count(), 1);
     assert_eq!(job["attributes"]["execution.id"], launched["id"].to_string());
     assert_eq!(request["attributes"]["http.response.status_code"], 202);
     for span in [&request, &job, &step, &chunk] {
-        assert_eq!((&span["authorization"], &span["encoding"]), (&"Bearer abc".into(), &"gzip".into()));
+        assert_eq!((&span["authorization"], &span["encoding"]), (&"Bearer ours%41".into(), &"gzip".into()));
         assert_eq!(span["resource"]["service.name"], "batch");
         assert_eq!(span["resource"]["service.instance.id"], "server-1");
     }
@@ -155,6 +163,7 @@ fn a_job_that_a_request_launches_is_in_the_trace_of_the_request() {
     assert!(batches.iter().any(is_linked), "{batches:#?}");
 
     let counted = receiver.received("metric");
+    assert!(counted.iter().all(|metric| metric["authorization"] == "Bearer ours%41"), "{counted:#?}");
     let is_count = |metric: &&Value| {
         metric["name"] == "tidemill_job_executions_total" && metric["attributes"]["status"] == "COMPLETED"
     };

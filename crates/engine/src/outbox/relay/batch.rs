@@ -390,8 +390,9 @@ fn link(span: &Span, events: &[StoredEvent]) {
     }
     let place =
         |event: &StoredEvent| event.headers.good().ok()?.get(TRACEPARENT)?.parse::<TraceParent>().ok();
-    let places: HashSet<TraceParent> = events.iter().filter_map(place).take(LINKS_MAX).collect();
-    places.into_iter().for_each(|place| trace::link(span, place));
+    let mut linked = HashSet::new();
+    let places = events.iter().filter_map(place).filter(|place| linked.insert(*place));
+    places.take(LINKS_MAX).for_each(|place| trace::link(span, place));
 }
 
 /// After a refused record, later records of its aggregate are held.
