@@ -14,6 +14,9 @@ use tidemill_engine::job::{RemoteError, RemoteErrorKind, RemoteKey, RemoteState,
 /// The service refuses a shorter timeout.
 const TIMEOUT_MIN_MINUTES: u64 = 5;
 
+/// Without this setting, the service begins with 3 executors, even if fewer are granted.
+const INITIAL_KEY: &str = "spark.dynamicAllocation.initialExecutors";
+
 #[derive(Debug)]
 pub(super) struct JobRun {
     pub(super) client: AwsClient,
@@ -54,7 +57,11 @@ impl JobRun {
 
     async fn run(&self, key: &RemoteKey) -> Result<String, RemoteError> {
         // As properties, because values with spaces, such as hints, have no safe form in `sparkSubmitParameters`.
-        let settings = self.submission.settings().map_err(unsubmittable)?;
+        let mut settings = self.submission.settings().map_err(unsubmittable)?;
+        let executors = settings.get("spark.executor.instances").cloned();
+        if let (Some(_), Some(executors)) = (&self.submission.granted, executors) {
+            settings.entry(INITIAL_KEY.to_owned()).or_insert(executors);
+        }
         let spark = json!([{ "classification": "spark-defaults", "properties": settings }]);
         let mut overrides = json!({ "applicationConfiguration": spark });
         if let Some(logs) = &self.logs {

@@ -190,6 +190,7 @@ fn a_job_run_gets_the_grant_and_a_restart_after_a_crash_repeats_its_token() {
     assert_eq!(properties(&started[0])["spark.tidemill.parallelism"], "8");
     assert_eq!(properties(&started[0])["spark.tidemill.hint"], HINT);
     assert_eq!(properties(&started[0])["spark.executor.instances"], "2");
+    assert_eq!(properties(&started[0])["spark.dynamicAllocation.initialExecutors"], "2");
     let shown = yard.program.run(&["executions", "2", "-o", "json"]);
     assert!(shown.succeeds().stdout.contains("s3://lake/logs/applications/00a/jobs/r0/"), "{shown:#?}");
 }
