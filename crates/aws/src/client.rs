@@ -81,9 +81,11 @@ impl AwsClient {
             .or_else(|| environment.get(&of_service))
             .or_else(|| environment.get("AWS_ENDPOINT_URL"))
             .map_or_else(|| usual_endpoint(service.name, &region), str::to_owned);
-        let allows_plain = environment.get("AWS_ALLOW_HTTP") == Some("true");
-        let endpoint = checked(&endpoint, allows_plain)
-            .map_err(|why| AwsError::Endpoint { url: endpoint.clone(), why })?;
+        let endpoint = checked(&endpoint, &environment).map_err(|why| {
+            // Before an @ may be a password.
+            let url = endpoint.rsplit('@').next().unwrap_or_default().to_owned();
+            AwsError::Endpoint { url, why }
+        })?;
         // Only the first provider of a process counts; an earlier choice is fine.
         let _chosen_already = rustls::crypto::ring::default_provider().install_default();
         let http = Client::builder()
@@ -214,10 +216,15 @@ pub(crate) fn between<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// A session token must not be readable on the way.
-fn checked(text: &str, allows_plain: bool) -> Result<Url, &'static str> {
+/// An endpoint. A session token must not be readable on the way.
+pub(crate) fn checked(text: &str, environment: &Environment) -> Result<Url, &'static str> {
+    let allows_plain = environment.get("AWS_ALLOW_HTTP") == Some("true");
     let url: Url = text.parse().map_err(|_| "it is not a URL such as https://host")?;
     let host = url.host_str().ok_or("it has no host")?;
+    let has_login = !url.username().is_empty() || url.password().is_some();
+    if has_login || url.path() != "/" || url.query().is_some() {
+        return Err("it has more than a host and a port");
+    }
     let literal = host.trim_start_matches('[').trim_end_matches(']');
     let is_here = host == "localhost" || literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     match url.scheme() {
@@ -288,9 +295,12 @@ mod tests {
     fn a_client_needs_a_region_and_an_address_that_others_cannot_read() {
         let region = ("AWS_REGION", "us-east-1");
         assert_eq!(client(None, &[("AWS_REGION", "")]).unwrap_err(), AwsError::NoRegion);
-        for url in ["http://10.0.0.1/", "ftp://h/", "h"] {
+        let bad =
+            ["http://10.0.0.1/", "ftp://h/", "h", "https://h/sns", "https://h/?a=b", "https://me:hunter2@h/"];
+        for url in bad {
             let error = client(Some(url), &[region]).unwrap_err();
             assert!(matches!(error, AwsError::Endpoint { .. }), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
         }
         let elsewhere = client(None, &[("AWS_REGION", "evil.example/")]).unwrap_err();
         assert!(matches!(elsewhere, AwsError::BadRegion { .. }), "{elsewhere}");

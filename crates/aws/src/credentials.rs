@@ -1,7 +1,7 @@
 //! The keys that requests are signed with: from variables, from the role of a Kubernetes service account, from the role of a
 //! container, or from that of the instance, as programs of AWS look for them.
 
-use crate::client::{FORM, between, encoded_form, usual_endpoint};
+use crate::client::{FORM, between, checked, encoded_form, usual_endpoint};
 use crate::error::AwsError;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
@@ -132,6 +132,12 @@ impl Credentials {
 
     /// Exchanges the token of a Kubernetes service account.
     async fn of_service_account(&self, http: &Client, file: &str, role: &str) -> Result<Keys, String> {
+        let url = match self.environment.get("AWS_ENDPOINT_URL_STS") {
+            Some(url) => url.to_owned(),
+            None => usual_endpoint("sts", &self.region),
+        };
+        let url = checked(&url, &self.environment)
+            .map_err(|why| format!("AWS_ENDPOINT_URL_STS cannot be used: {why}"))?;
         let token = read_token(file)?;
         let session = self.environment.get("AWS_ROLE_SESSION_NAME").unwrap_or("tidemill");
         let body = encoded_form(&[
@@ -141,10 +147,6 @@ impl Credentials {
             ("RoleSessionName", session),
             ("WebIdentityToken", token.as_str()),
         ]);
-        let url = match self.environment.get("AWS_ENDPOINT_URL_STS") {
-            Some(url) => url.to_owned(),
-            None => usual_endpoint("sts", &self.region),
-        };
         let call = http.post(url).header("content-type", FORM).body(body);
         let text = answer(call, "the token service").await?;
         let part = |name: &str| between(&text, name).map(str::to_owned);

@@ -6,12 +6,13 @@ mod serverless;
 use crate::client::{AwsClient, EMR, EMR_SERVERLESS};
 use crate::credentials::Environment;
 use crate::error::AwsError;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::spark::{Submission, SubmissionRefusal};
 use tidemill_engine::SystemClock;
-use tidemill_engine::job::{Granted, RemoteError, RemoteErrorKind, RemoteSpec, Step, StepScope};
+use tidemill_engine::job::{Granted, RemoteError, RemoteErrorKind, RemoteKey, RemoteSpec, Step, StepScope};
 
 const CORES_KEY: &str = "spark.executor.cores";
 const MEMORY_KEY: &str = "spark.executor.memory";
@@ -189,6 +190,29 @@ fn remote(error: AwsError) -> RemoteError {
         _ => RemoteErrorKind::Refused,
     };
     RemoteError { kind, text: error.to_string() }
+}
+
+/// Pages of a list that are looked through, each of 50 entries.
+const PAGES_MAX: usize = 20;
+
+/// Characters of the name of a step or job run.
+const NAME_CHARS_MAX: usize = 256;
+
+/// The name of the work: for people, and with the key at its end.
+fn work_name(key: &RemoteKey) -> String {
+    let end = name_end(key);
+    let label: String = key.label.chars().take(NAME_CHARS_MAX - end.len()).collect();
+    format!("{label}{end}")
+}
+
+fn name_end(key: &RemoteKey) -> String {
+    format!(" ({})", key.token)
+}
+
+/// The entry of a list whose name ends so.
+fn named<'a>(list: &'a Value, field: &str, end: &str) -> Option<&'a Value> {
+    let mut entries = list.as_array()?.iter();
+    entries.find(|entry| entry[field].as_str().is_some_and(|name| name.ends_with(end)))
 }
 
 /// A text that the answer must have.

@@ -37,9 +37,9 @@ impl AwsError {
 
     /// Whether the service does not know what was named.
     pub fn is_not_found(&self) -> bool {
-        // EMR answers so about the id of a step or cluster that it does not know.
-        let is_unknown_id = |code: &str| code == "InvalidRequestException";
-        matches!(self, Self::Refused { status, code, .. } if is_missing(*status, code) || is_unknown_id(code))
+        // EMR answers InvalidRequestException about a step or cluster that it does not know. A 404 without a code may come
+        // from a proxy.
+        matches!(self, Self::Refused { code, .. } if code == "InvalidRequestException" || is_unknown(code))
     }
 }
 
@@ -54,7 +54,11 @@ pub(crate) fn is_expired(code: &str) -> bool {
 }
 
 fn is_missing(status: u16, code: &str) -> bool {
-    status == 404 || matches!(code, "NotFound" | "NotFoundException" | "ResourceNotFoundException")
+    status == 404 || is_unknown(code)
+}
+
+fn is_unknown(code: &str) -> bool {
+    matches!(code, "NotFound" | "NotFoundException" | "ResourceNotFoundException")
 }
 
 fn remedy(status: &u16, code: &str) -> &'static str {
@@ -107,5 +111,12 @@ mod tests {
         assert!(is(500, "InternalFailure") && is(400, "ThrottlingException") && is(429, ""));
         assert!(is(403, "ExpiredToken"));
         assert!(!is(403, "SignatureDoesNotMatch") && !is(404, "NotFound") && !is(400, "InvalidParameter"));
+    }
+
+    #[test]
+    fn only_the_service_itself_says_that_something_is_gone() {
+        assert!(refused(404, "ResourceNotFoundException").is_not_found());
+        assert!(refused(400, "InvalidRequestException").is_not_found());
+        assert!(!refused(404, "").is_not_found() && !refused(400, "ValidationException").is_not_found());
     }
 }

@@ -116,7 +116,7 @@ impl Sns {
         fields.extend(numbered.iter().flatten().map(|(key, value)| (key.as_str(), *value)));
         let id = message_id(message);
         if self.topic.text.ends_with(FIFO) {
-            // The notices of one rule arrive in order, and a repeated one arrives once.
+            // Those of one alert are sent in order, and SNS drops one that is repeated within 5 minutes.
             fields.extend([
                 ("MessageGroupId", announcement.rule.as_str()),
                 ("MessageDeduplicationId", id.as_str()),

@@ -1,19 +1,14 @@
 //! A step of a running cluster (`elasticmapreduce`, JSON 1.1). The service has no token for repeated requests, so the name of
-//! the step ends with the key, and a step with this name is looked for before one is added.
+//! the step ends with the key. If an earlier attempt may have added it, a step with this name is looked for first, among the
+//! newest 1000.
 
-use super::{remote, required, unsubmittable};
+use super::{PAGES_MAX, name_end, named, remote, required, unsubmittable, work_name};
 use crate::client::{AwsClient, Call};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tidemill_domain::job::spark::Submission;
 use tidemill_engine::BoxFuture;
 use tidemill_engine::job::{RemoteError, RemoteKey, RemoteState, RemoteWork};
-
-/// Pages of steps that are looked through, each of 50 steps, the newest first.
-const PAGES_MAX: usize = 20;
-
-/// Characters of a step's name.
-const NAME_CHARS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct ClusterStep {
@@ -38,7 +33,7 @@ impl ClusterStep {
 
     /// The step whose name ends with the key.
     async fn find(&self, key: &RemoteKey) -> Result<Option<String>, RemoteError> {
-        let end = ending(key);
+        let end = name_end(key);
         let mut marker = Value::Null;
         for _ in 0..PAGES_MAX {
             let mut body = json!({ "ClusterId": self.cluster });
@@ -46,9 +41,7 @@ impl ClusterStep {
                 body["Marker"] = marker;
             }
             let page = self.call("ListSteps", body).await?;
-            let mut steps = page["Steps"].as_array().into_iter().flatten();
-            let is_it = |step: &&Value| step["Name"].as_str().is_some_and(|name| name.ends_with(&end));
-            if let Some(step) = steps.find(is_it) {
+            if let Some(step) = named(&page["Steps"], "Name", &end) {
                 return required(step["Id"].as_str(), "Id of the step").map(Some);
             }
             marker = page["Marker"].clone();
@@ -60,7 +53,8 @@ impl ClusterStep {
     }
 
     async fn add(&self, key: &RemoteKey) -> Result<String, RemoteError> {
-        if let Some(id) = self.find(key).await? {
+        let found = if key.may_have_started { self.find(key).await? } else { None };
+        if let Some(id) = found {
             return Ok(id);
         }
         let mut submission = self.submission.clone();
@@ -68,12 +62,10 @@ impl ClusterStep {
         submission.conf.entry("spark.submit.deployMode".to_owned()).or_insert_with(|| "cluster".to_owned());
         let arguments = submission.arguments().map_err(unsubmittable)?;
         let words: Vec<String> = std::iter::once("spark-submit".to_owned()).chain(arguments).collect();
-        let end = ending(key);
-        let label: String = key.label.chars().take(NAME_CHARS_MAX - end.len()).collect();
         let mut body = json!({
             "JobFlowId": self.cluster,
             "Steps": [{
-                "Name": format!("{label}{end}"),
+                "Name": work_name(key),
                 "ActionOnFailure": "CONTINUE",
                 "HadoopJarStep": { "Jar": "command-runner.jar", "Args": words },
             }],
@@ -131,10 +123,6 @@ impl ClusterStep {
         });
         self.call("CancelSteps", body).await.map(drop)
     }
-}
-
-fn ending(key: &RemoteKey) -> String {
-    format!(" ({})", key.token)
 }
 
 impl RemoteWork for ClusterStep {

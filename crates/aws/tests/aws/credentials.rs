@@ -80,6 +80,27 @@ async fn a_pod_exchanges_the_token_of_its_service_account() {
 }
 
 #[tokio::test]
+async fn the_token_of_a_service_account_is_not_sent_where_others_can_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "a.service.account\n").unwrap();
+
+    let error = signed(
+        &[
+            REGION,
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", file.to_str().unwrap()),
+            ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/tidemill"),
+            ("AWS_ENDPOINT_URL_STS", "http://10.0.0.1/"),
+        ],
+        1,
+    )
+    .await
+    .unwrap_err();
+
+    assert!(error.to_string().contains("AWS_ENDPOINT_URL_STS cannot be used"), "{error}");
+}
+
+#[tokio::test]
 async fn the_keys_of_a_container_are_read_once_while_they_last() {
     let keys = r#"{"AccessKeyId": "AKIDTASK", "SecretAccessKey": "s", "Token": "t", "Expiration": "2099-01-01T00:00:00Z"}"#;
     let container = HttpService::start(move |_, _| Reply::new(200, keys)).unwrap();

@@ -1,8 +1,8 @@
 //! Remote steps: work that another system runs. It is started once, polled until it ends, and cancelled when the step stops.
 //!
 //! The key of the work is committed before it starts. A run that died may have started it, so the next one starts with the
-//! same key, by which the other system, or the adapter, recognises it. When the work has ended, the key is removed, and a
-//! restart starts it anew.
+//! same key, by which the other system, or the adapter, recognises it. When the work has failed or was cancelled, the key is
+//! removed, and a restart starts it anew.
 
 use crate::job::{Delivery, Outcome, Step, StepFailure, StepScope, StepTask, Urgency};
 use crate::{BoxFuture, jitter_unit};
@@ -19,7 +19,11 @@ use tidemill_store::crash_point;
 
 /// Context keys, while the work may be running.
 const KEY: &str = "remote.key";
+const LABEL: &str = "remote.label";
 const ID: &str = "remote.id";
+
+/// Context key, set before the first request to end the work.
+const ENDING: &str = "remote.ending";
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -53,8 +57,10 @@ pub trait RemoteWork: fmt::Debug + Send + Sync {
 pub struct RemoteKey {
     /// Letters, digits and `-`, at most 64. No other work has it, also of another database.
     pub token: String,
-    /// For people: job, step and execution.
+    /// For people: job, step and the execution that started it. The same in every restart that looks for it.
     pub label: String,
+    /// Whether an earlier attempt may have started it.
+    pub may_have_started: bool,
 }
 
 /// The state of remote work.
@@ -89,12 +95,6 @@ pub enum RemoteErrorKind {
     Refused,
     /// The other system does not know the work.
     Gone,
-}
-
-impl RemoteError {
-    fn is_temporary(&self) -> bool {
-        self.kind == RemoteErrorKind::Temporary
-    }
 }
 
 /// Remote work, and how it is watched.
@@ -141,32 +141,38 @@ async fn run(make: Arc<MakeRemote>, task: &mut StepTask) -> Result<Outcome, Step
     }
     let spec = make(&task.scope)?;
     task.record_plan(None, Delivery::AtLeastOnce).await?;
-    let key = key(task).await?;
-    let id = match task.context.get_text(ID) {
-        Some(id) => id.to_owned(),
-        None => match start(task, &spec, &key).await? {
-            Started::With(id) => id,
-            Started::Not(outcome) => return Ok(outcome),
-        },
-    };
-    crash_point!("remote_after_start");
-    watch(task, &spec, &id).await
+    loop {
+        let key = key(task).await?;
+        let id = match task.context.get_text(ID) {
+            Some(id) => id.to_owned(),
+            None => match start(task, &spec, key).await? {
+                Started::With(id) => id,
+                Started::Not(outcome) => return Ok(outcome),
+            },
+        };
+        crash_point!("remote_after_start");
+        // Without an outcome, an earlier run has cancelled it, and this one starts it anew.
+        if let Some(outcome) = watch(task, &spec, &id).await? {
+            return Ok(outcome);
+        }
+    }
 }
 
 /// The key of the run that died, or a new one, which is committed.
 async fn key(task: &mut StepTask) -> Result<RemoteKey, StepFailure> {
+    if let (Some(token), Some(label)) = (task.context.get_text(KEY), task.context.get_text(LABEL)) {
+        return Ok(RemoteKey { token: token.to_owned(), label: label.to_owned(), may_have_started: true });
+    }
     let scope = task.scope.clone();
     let label = format!("{} {} execution {}", scope.job(), scope.step(), scope.execution());
-    if let Some(token) = task.context.get_text(KEY) {
-        return Ok(RemoteKey { token: token.to_owned(), label });
-    }
     let instance = scope.instance_key().await?;
     let digest = Sha256::digest(format!("{instance}/{}/{}", scope.step(), scope.step_execution()));
     let hash: String = digest.iter().take(KEY_BYTES).map(|byte| format!("{byte:02x}")).collect();
     let token = format!("tidemill-{hash}");
     task.context.put(KEY, token.clone());
+    task.context.put(LABEL, label.clone());
     task.commit_context().await?;
-    Ok(RemoteKey { token, label })
+    Ok(RemoteKey { token, label, may_have_started: false })
 }
 
 enum Started {
@@ -174,20 +180,25 @@ enum Started {
     Not(Outcome),
 }
 
-async fn start(task: &mut StepTask, spec: &RemoteSpec, key: &RemoteKey) -> Result<Started, StepFailure> {
+async fn start(task: &mut StepTask, spec: &RemoteSpec, mut key: RemoteKey) -> Result<Started, StepFailure> {
     task.check()?;
     crash_point!("remote_before_start");
     let mut trouble = Trouble::new(task);
     loop {
-        match spec.work.start(key).await {
+        match spec.work.start(&key).await {
             Ok(id) => {
                 crash_point!("remote_before_id");
                 task.context.put(ID, id.clone());
                 task.commit_context().await?;
                 return Ok(Started::With(id));
             }
-            Err(error) if error.is_temporary() && trouble.may_go_on() => {
-                trouble.pause(spec.longest_pause).await;
+            Err(error) if trouble.may_retry(&error) => {
+                key.may_have_started = true;
+                let stop = task.resources.stop.clone();
+                tokio::select! {
+                    () = trouble.pause(spec.longest_pause) => {}
+                    () = stop.asked(Urgency::AtChunkEnd) => {}
+                }
             }
             // This run or an earlier one may have started it nevertheless, so the key stays.
             Err(error) => return Err(failed(error.text)),
@@ -206,11 +217,13 @@ enum Ending {
     TimedOut(Duration),
 }
 
-async fn watch(task: &mut StepTask, spec: &RemoteSpec, id: &str) -> Result<Outcome, StepFailure> {
+/// Waits for the end of the work. None if it was cancelled by an earlier run.
+async fn watch(task: &mut StepTask, spec: &RemoteSpec, id: &str) -> Result<Option<Outcome>, StepFailure> {
     let clock = task.resources.clock.clone();
     let begun = clock.monotonic();
     let passed = || clock.monotonic().since(begun);
     let mut trouble = Trouble::new(task);
+    let was_ending = task.context.get(ENDING).is_some();
     // The reason, and when it was asked for.
     let mut ending: Option<(Ending, Duration)> = None;
     loop {
@@ -218,18 +231,31 @@ async fn watch(task: &mut StepTask, spec: &RemoteSpec, id: &str) -> Result<Outco
         if ending.is_none() {
             let timeout = spec.timeout.filter(|timeout| passed() >= *timeout);
             let why = if task.shall_stop() { Some(Ending::Stopped) } else { timeout.map(Ending::TimedOut) };
-            ending = why.map(|why| (why, passed()));
-            if ending.is_some() {
+            if let Some(why) = why {
+                if !was_ending {
+                    // A restart finds the work cancelled, and must know by whom.
+                    task.context.put(ENDING, true);
+                    task.commit_context().await?;
+                }
+                ending = Some((why, passed()));
                 trouble.polls = 0;
             }
         }
         match turn(spec, id, ending.is_some()).await {
             Ok(RemoteState::Running) => trouble.is_over(),
             Ok(state) => {
-                forget(task).await?;
-                return Ok(outcome(state, ending.map(|(why, _)| why)));
+                // The key of completed work stays: this process may die before the end of the step is recorded, and then a
+                // restart must not start it again. A step that runs again after its end has another context.
+                if !matches!(state, RemoteState::Completed(_)) {
+                    forget(task).await?;
+                }
+                crash_point!("remote_after_end");
+                if was_ending && ending.is_none() && matches!(state, RemoteState::Cancelled(_)) {
+                    return Ok(None);
+                }
+                return Ok(Some(outcome(state, ending.map(|(why, _)| why))));
             }
-            Err(error) if error.is_temporary() && trouble.may_go_on() => {}
+            Err(error) if trouble.may_retry(&error) => {}
             Err(error) if error.kind == RemoteErrorKind::Gone => {
                 forget(task).await?;
                 return Err(failed(format!("{} is gone: {}", spec.work.name(id), error.text)));
@@ -261,10 +287,12 @@ async fn turn(spec: &RemoteSpec, id: &str, shall_end: bool) -> Result<RemoteStat
     if !shall_end || state != RemoteState::Running {
         return Ok(state);
     }
-    let Err(refusal) = spec.work.cancel(id).await else { return Ok(state) };
+    let cancelled = spec.work.cancel(id).await;
+    crash_point!("remote_after_cancel");
+    let Err(refusal) = cancelled else { return Ok(state) };
     // It may have ended meanwhile.
     match spec.work.state(id).await? {
-        RemoteState::Running if refusal.is_temporary() => Err(refusal),
+        RemoteState::Running if refusal.kind == RemoteErrorKind::Temporary => Err(refusal),
         RemoteState::Running => Err(RemoteError { kind: RemoteErrorKind::Refused, ..refusal }),
         ended => Ok(ended),
     }
@@ -290,30 +318,38 @@ fn failed(text: String) -> StepFailure {
 
 /// A restart starts it anew.
 async fn forget(task: &mut StepTask) -> Result<(), StepFailure> {
-    task.context.remove(KEY);
-    task.context.remove(ID);
+    for key in [KEY, LABEL, ID, ENDING] {
+        task.context.remove(key);
+    }
     task.commit_context().await
 }
 
 /// Since when the other system does not answer, and how often it was asked.
 struct Trouble {
     clock: Arc<dyn Clock>,
-    since: Monotonic,
+    since: Option<Monotonic>,
     polls: u32,
 }
 
 impl Trouble {
     fn new(task: &StepTask) -> Self {
-        let clock = task.resources.clock.clone();
-        Self { since: clock.monotonic(), clock, polls: 0 }
+        Self { clock: task.resources.clock.clone(), since: None, polls: 0 }
     }
 
     fn is_over(&mut self) {
-        self.since = self.clock.monotonic();
+        self.since = None;
     }
 
-    fn may_go_on(&self) -> bool {
-        self.clock.monotonic().since(self.since) < PATIENCE
+    /// Whether the call that failed is repeated. Logs the first failure in a row, because the step may wait for long.
+    fn may_retry(&mut self, error: &RemoteError) -> bool {
+        if error.kind != RemoteErrorKind::Temporary {
+            return false;
+        }
+        if self.since.is_none() {
+            tracing::warn!(%error, "a call about the work of a step failed; will try again");
+        }
+        let now = self.clock.monotonic();
+        now.since(*self.since.get_or_insert(now)) < PATIENCE
     }
 
     async fn pause(&mut self, longest: Duration) {

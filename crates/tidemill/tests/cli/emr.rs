@@ -5,6 +5,7 @@ use crate::exact::{die_at, go_on, stage, start_mortal};
 use crate::examples::Program;
 use crate::job_reload::until;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,24 +22,36 @@ const RUN: [&str; 3] = ["job", "run", "emr.yaml"];
 struct Work {
     /// The token of each job run, or the name of each step. The index is the id.
     known: Vec<String>,
+    /// The names of job runs.
+    names: Vec<Value>,
     /// What becomes of all of them; they run while there is nothing.
     end: Option<&'static str>,
-    is_cancelled: bool,
+    /// Ids.
+    cancelled: BTreeSet<String>,
     /// How many of the next requests are refused for now.
     busy: usize,
+    /// Whether a repeated token is refused, as after another grant.
+    refuses_tokens: bool,
 }
 
 impl Work {
-    fn state(&self, completed: &'static str) -> &'static str {
+    fn state(&self, id: &str, completed: &'static str) -> &'static str {
         match self.end {
-            _ if self.is_cancelled => "CANCELLED",
+            _ if self.cancelled.contains(id) => "CANCELLED",
             Some("COMPLETED") => completed,
             end => end.unwrap_or("RUNNING"),
         }
     }
 
+    fn refuses(&self, request: &Received) -> bool {
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let is_known = |token: &str| self.known.iter().any(|known| known == token);
+        self.refuses_tokens && body["clientToken"].as_str().is_some_and(is_known)
+    }
+
     fn answer(&mut self, request: &Received) -> Value {
         let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let (_, id) = request.target.rsplit_once('/').unwrap();
         let target = request.header("x-amz-target").unwrap_or_default();
         match (request.method.as_str(), target) {
             ("POST", "ElasticMapReduce.AddJobFlowSteps") => {
@@ -51,14 +64,15 @@ impl Work {
             }
             ("POST", "ElasticMapReduce.DescribeStep") => {
                 let reason = json!({ "Message": "planted: the region is not known" });
-                let status = json!({ "State": self.state("COMPLETED"), "StateChangeReason": reason });
+                let state = self.state(body["StepId"].as_str().unwrap(), "COMPLETED");
+                let status = json!({ "State": state, "StateChangeReason": reason });
                 json!({ "Step": { "Id": body["StepId"], "Status": status } })
             }
             ("POST", "ElasticMapReduce.DescribeCluster") => {
                 json!({ "Cluster": { "LogUri": "s3n://lake/logs/" } })
             }
             ("POST", "ElasticMapReduce.CancelSteps") => {
-                self.is_cancelled = true;
+                self.cancelled.insert(body["StepIds"][0].as_str().unwrap().to_owned());
                 json!({ "CancelStepsInfoList": [{ "StepId": body["StepIds"][0], "Status": "SUBMITTED" }] })
             }
             ("POST", "") => {
@@ -66,16 +80,23 @@ impl Work {
                 let found = self.known.iter().position(|known| *known == token);
                 let id = found.unwrap_or_else(|| {
                     self.known.push(token);
+                    self.names.push(body["name"].clone());
                     self.known.len() - 1
                 });
                 json!({ "applicationId": "00a", "jobRunId": format!("r{id}"), "arn": "arn" })
             }
+            // The job run is on the second page.
+            ("GET", _) if id == "jobruns?maxResults=50" => json!({ "jobRuns": [], "nextToken": "a=" }),
+            ("GET", _) if id == "jobruns?maxResults=50&nextToken=a%3D" => {
+                let run = |(id, name): (usize, &Value)| json!({ "id": format!("r{id}"), "name": name });
+                json!({ "jobRuns": self.names.iter().enumerate().map(run).collect::<Vec<_>>() })
+            }
             ("GET", _) => {
                 let details = "planted: the region is not known";
-                json!({ "jobRun": { "state": self.state("SUCCESS"), "stateDetails": details } })
+                json!({ "jobRun": { "state": self.state(id, "SUCCESS"), "stateDetails": details } })
             }
             ("DELETE", _) => {
-                self.is_cancelled = true;
+                self.cancelled.insert(id.to_owned());
                 json!({ "applicationId": "00a", "jobRunId": "r0" })
             }
             other => panic!("nobody described {other:?}"),
@@ -99,6 +120,10 @@ impl Yard {
             if work.busy > 0 {
                 work.busy -= 1;
                 return Reply::new(503, "");
+            }
+            if work.refuses(request) {
+                let refusal = r#"{"message": "planted: the client token has other parameters"}"#;
+                return Reply::new(409, refusal).with("x-amzn-errortype", "ConflictException");
             }
             Reply::new(200, work.answer(request).to_string())
         })
@@ -156,6 +181,8 @@ fn a_job_run_gets_the_grant_and_a_restart_after_a_crash_repeats_its_token() {
     let started = yard.sent("POST", "");
     assert_eq!(started.len(), 2, "{started:#?}");
     assert_eq!(started[0]["clientToken"], started[1]["clientToken"]);
+    // The service refuses a token that comes with another request.
+    assert_eq!(started[0]["name"], started[1]["name"]);
     assert_eq!(yard.work.lock().unwrap().known.len(), 1);
     let driver = &started[0]["jobDriver"]["sparkSubmit"];
     assert_eq!(driver["entryPoint"], "s3://lake/jobs/extract.py");
@@ -163,8 +190,46 @@ fn a_job_run_gets_the_grant_and_a_restart_after_a_crash_repeats_its_token() {
     assert_eq!(properties(&started[0])["spark.tidemill.parallelism"], "8");
     assert_eq!(properties(&started[0])["spark.tidemill.hint"], HINT);
     assert_eq!(properties(&started[0])["spark.executor.instances"], "2");
+    assert_eq!(properties(&started[0])["spark.dynamicAllocation.initialExecutors"], "2");
     let shown = yard.program.run(&["executions", "2", "-o", "json"]);
     assert!(shown.succeeds().stdout.contains("s3://lake/logs/applications/00a/jobs/r0/"), "{shown:#?}");
+}
+
+#[test]
+fn a_job_run_is_found_by_its_name_if_its_token_is_refused() {
+    let yard = Yard::new(&serverless("00a"), Some("COMPLETED"));
+
+    die_at(&yard.program, &RUN, "remote_before_id:1");
+    yard.work.lock().unwrap().refuses_tokens = true;
+    go_on(&yard.program, &RUN).succeeds();
+
+    assert_eq!((yard.sent("POST", "").len(), yard.work.lock().unwrap().known.len()), (2, 1));
+    let shown = yard.program.run(&["executions", "2", "-o", "json"]);
+    assert!(shown.succeeds().stdout.contains("s3://lake/logs/applications/00a/jobs/r0/"), "{shown:#?}");
+}
+
+#[test]
+fn work_that_has_completed_is_not_started_again_after_a_crash() {
+    for (emr, asks) in [(serverless("00a"), ""), ("cluster: j-1".to_owned(), ".AddJobFlowSteps")] {
+        let yard = Yard::new(&emr, Some("COMPLETED"));
+
+        die_at(&yard.program, &RUN, "remote_after_end:1");
+        go_on(&yard.program, &RUN).succeeds();
+
+        assert_eq!(yard.sent("POST", asks).len(), 1, "{emr}");
+    }
+}
+
+#[test]
+fn work_that_a_dead_run_has_cancelled_starts_anew() {
+    let yard = Yard::new("cluster: j-1, timeout: 200ms", None);
+
+    die_at(&yard.program, &RUN, "remote_after_cancel:1");
+    yard.work.lock().unwrap().end = Some("COMPLETED");
+    go_on(&yard.program, &RUN).succeeds();
+
+    let work = yard.work.lock().unwrap();
+    assert_eq!((work.cancelled.len(), work.known.len()), (1, 2), "{:?}", work.known);
 }
 
 #[test]
@@ -194,7 +259,8 @@ fn work_that_has_started_is_not_started_again() {
     die_at(&yard.program, &RUN, "remote_after_start:1");
     go_on(&yard.program, &RUN).succeeds();
 
-    assert_eq!((yard.sent("POST", ".ListSteps").len(), yard.sent("POST", ".AddJobFlowSteps").len()), (1, 1));
+    // It is not looked for: the first run knew that it was new, and the second one knows its id.
+    assert_eq!((yard.sent("POST", ".ListSteps").len(), yard.sent("POST", ".AddJobFlowSteps").len()), (0, 1));
 }
 
 #[test]
@@ -233,7 +299,7 @@ fn work_that_takes_too_long_is_cancelled_and_the_step_fails() {
     let failed = yard.program.run(&RUN);
 
     assert!(failed.fails("TM1029", 10).stderr.contains("did not end within 200ms"), "{failed:#?}");
-    assert!(yard.work.lock().unwrap().is_cancelled);
+    assert!(!yard.work.lock().unwrap().cancelled.is_empty());
 }
 
 #[test]
@@ -249,7 +315,8 @@ fn a_stop_cancels_the_work_and_waits_for_its_end() {
 
         let ended = running.wait_deadline(Duration::from_secs(180)).expect("it stops");
         assert_eq!(ended.code(), Some(11), "{emr}");
-        assert!(yard.work.lock().unwrap().is_cancelled && !yard.sent(method, target).is_empty(), "{emr}");
+        assert!(!yard.work.lock().unwrap().cancelled.is_empty(), "{emr}");
+        assert!(!yard.sent(method, target).is_empty(), "{emr}");
     }
 }
 
@@ -271,7 +338,8 @@ fn moto_runs_an_application_of_emr_serverless_and_knows_no_other() {
          print(json.dumps([len(runs), found['name'], found['configurationOverrides']]))"
     );
     let found: Value = serde_json::from_str(&moto.python(&list, &[]).unwrap()).unwrap();
-    assert_eq!((&found[0], &found[1]), (&json!(1), &json!("load extract execution 1")));
+    assert_eq!(found[0], json!(1));
+    assert!(found[1].as_str().unwrap().starts_with("load extract execution 1 (tidemill-"), "{found}");
     let run = json!({ "configurationOverrides": found[2] });
     assert_eq!(properties(&run)["spark.tidemill.hint"], HINT);
 
