@@ -5,6 +5,7 @@ mod actions;
 mod airflow;
 mod alert;
 mod architecture;
+mod beyond;
 mod browser;
 mod command;
 mod compose;
