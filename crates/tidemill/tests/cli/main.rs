@@ -5,7 +5,6 @@ mod actions;
 mod airflow;
 mod alert;
 mod architecture;
-mod beyond;
 mod browser;
 mod command;
 mod compose;
