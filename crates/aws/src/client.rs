@@ -192,16 +192,15 @@ impl fmt::Debug for AwsClient {
 
 /// A call of a service that takes forms.
 pub fn form(fields: &[(&str, &str)]) -> Call<'static> {
-    Call { method: Method::POST, path: "/", content_type: FORM, target: None, body: encoded_form(fields) }
+    // As forms have it.
+    let body = encoded(fields).replace("%20", "+");
+    Call { method: Method::POST, path: "/", content_type: FORM, target: None, body }
 }
 
-pub(crate) fn encoded_form(fields: &[(&str, &str)]) -> String {
-    let encoded = |text| utf8_percent_encode(text, ENCODED);
-    fields
-        .iter()
-        .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)))
-        .collect::<Vec<_>>()
-        .join("&")
+/// Fields of a form or a query.
+pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
+    let word = |text| utf8_percent_encode(text, ENCODED);
+    fields.iter().map(|(name, value)| format!("{}={}", word(name), word(value))).collect::<Vec<_>>().join("&")
 }
 
 /// The address of a service of AWS in a region.
@@ -317,7 +316,7 @@ mod tests {
 
         let headers = client.headers(&call, &client.endpoint, &keys, client.clock.now());
 
-        assert_eq!(call.body, "Action=Publish&Message=a%20b%26c%3Dd");
+        assert_eq!(call.body, "Action=Publish&Message=a+b%26c%3Dd");
         assert_eq!(headers["x-amz-date"], "20261115T001319Z");
         assert_eq!(
             (&headers["host"], &headers["x-amz-security-token"]),

@@ -1,7 +1,7 @@
 //! The keys that requests are signed with: from variables, from the role of a Kubernetes service account, from the role of a
 //! container, or from that of the instance, as programs of AWS look for them.
 
-use crate::client::{FORM, between, checked, encoded_form, usual_endpoint};
+use crate::client::{FORM, between, checked, encoded, usual_endpoint};
 use crate::error::AwsError;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
@@ -140,7 +140,7 @@ impl Credentials {
             .map_err(|why| format!("AWS_ENDPOINT_URL_STS cannot be used: {why}"))?;
         let token = read_token(file)?;
         let session = self.environment.get("AWS_ROLE_SESSION_NAME").unwrap_or("tidemill");
-        let body = encoded_form(&[
+        let body = encoded(&[
             ("Action", "AssumeRoleWithWebIdentity"),
             ("Version", "2011-06-15"),
             ("RoleArn", role),

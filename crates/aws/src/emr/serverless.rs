@@ -3,7 +3,7 @@
 //! name, which ends with the key.
 
 use super::{PAGES_MAX, name_end, named, remote, required, unsubmittable, work_name};
-use crate::client::{AwsClient, Call, encoded_form};
+use crate::client::{AwsClient, Call, encoded};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl JobRun {
         for _ in 0..PAGES_MAX {
             let next = token.as_deref().map(|token| ("nextToken", token));
             let fields: Vec<_> = std::iter::once(("maxResults", "50")).chain(next).collect();
-            let query = format!("?{}", encoded_form(&fields));
+            let query = format!("?{}", encoded(&fields));
             let page = self.call(Method::GET, &query, String::new()).await?;
             if let Some(run) = named(&page["jobRuns"], "name", &end) {
                 return required(run["id"].as_str(), "id of the job run").map(Some);

@@ -3,10 +3,10 @@
 
 use super::{run, stage};
 use crate::Stage;
-use crate::job_reload::until;
 use crate::serve::Served;
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 use tidemill_testkit::moto::{PYTHON, PrivateMoto};
 use tidemill_testkit::skip;
 
@@ -35,6 +35,17 @@ found = boto3.client("sqs").receive_message(
     QueueUrl=os.environ["QUEUE"], MaxNumberOfMessages=10, VisibilityTimeout=0)
 print(json.dumps([json.loads(message["Body"]) for message in found.get("Messages", [])]))
 "#;
+
+/// Looks again until there is something. A look may start a program.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    for _ in 0..300 {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("in vain: {what}");
+}
 
 struct Account {
     moto: PrivateMoto,
