@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(read.get("x-percent").unwrap(), "%41", "decoded once");
         assert_eq!(headers("").unwrap().len(), 0);
         assert!(!format!("{read:?}").contains("abc"), "{read:?}");
-        for bad in ["authorization", "=x", "a b=c", "a(b=c", "a=%0d%0ab", "a=%ff", "a=%C3%BC"] {
+        for bad in ["authorization", "=x", "a b=c", "a(b=c", "a=%0d%0ab", "a=%ff"] {
             assert!(matches!(headers(bad), Err(OtlpError::Header)), "{bad}");
         }
     }
