@@ -26,6 +26,8 @@ const ID: &str = "remote.id";
 const ENDING: &str = "remote.ending";
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Nobody asks the other system without a pause.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// How long the other system may be unreachable.
@@ -115,8 +117,8 @@ impl RemoteSpec {
     tidemill_domain::setters! {
         /// Cancels the work after this time; the step then fails.
         pub fn timeout(self, timeout: Duration) { self.timeout = Some(timeout) }
-        /// The longest pause between two looks at its state; 15 seconds by default.
-        pub fn poll(self, pause: Duration) { self.longest_pause = pause }
+        /// The longest pause between two looks at its state; 15 seconds by default, and at least 10 milliseconds.
+        pub fn poll(self, pause: Duration) { self.longest_pause = pause.max(SHORTEST_PAUSE) }
     }
 }
 
